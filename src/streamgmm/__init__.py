@@ -1,0 +1,43 @@
+"""Gaussian mixture models that learn from streams.
+
+>>> import numpy as np
+>>> from streamgmm import StreamingGaussianMixture
+>>> x = np.random.default_rng(0).random((2000, 3))
+>>> model = StreamingGaussianMixture(n_components=4, random_state=0)
+>>> for chunk in np.array_split(x, 20):
+...     model = model.partial_fit(chunk)
+>>> model.n_samples_seen_
+2000
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamgmm.checkpoint import ModelFileError as ModelFileError
+    from streamgmm.estimator import StreamingGaussianMixture as StreamingGaussianMixture
+    from streamgmm.mixture import Mixture as Mixture
+    from streamgmm.rules import SGD as SGD
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "StreamingGaussianMixture": "streamgmm.estimator",
+    "Mixture": "streamgmm.mixture",
+    "ModelFileError": "streamgmm.checkpoint",
+    "SGD": "streamgmm.rules",
+}
+
+__all__ = ["SGD", "Mixture", "ModelFileError", "StreamingGaussianMixture", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'streamgmm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,76 @@
+"""When to narrow the smoothing: a pure step on a small state.
+
+The smoothed loss ℓ follows the objective on the time scale of one period. Once per period it is compared with its
+last value; while it still grows by more than ``tol`` of all that was gained so far, σ stays; once it stands still,
+σ (and with it a rule's learning rate) shrinks by a tenth. See docs/math.md, [E11] and [E12].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import inf
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Settings of the control; ``period`` counts samples.
+
+    ``baseline="mean"`` measures gains against the mean loss over the first tenth of a period, and lets ℓ be the plain
+    mean until one period is full, so no single sample decides the schedule. ``baseline="first"`` is the paper's form.
+    """
+
+    sigma_init: float
+    sigma_min: float = 0.01
+    tol: float = 0.05
+    period: int = 1000
+    shrink: float = 0.9
+    baseline: str = "mean"
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """State of the control. ``max_component`` is smoothed like the loss; only people look at it."""
+
+    sigma: float
+    samples: int = 0
+    loss: float | None = None
+    max_component: float | None = None
+    baseline: float | None = None
+    last: float | None = None
+
+
+def start(schedule: Schedule) -> Annealing:
+    """The state before the first sample."""
+    return Annealing(sigma=max(schedule.sigma_init, schedule.sigma_min))
+
+
+def observe(
+    schedule: Schedule, state: Annealing, losses: Iterable[float], max_components: Iterable[float], batch_size: int
+) -> Annealing:
+    """[E11] takes in the mean losses of consecutive steps of ``batch_size`` samples each."""
+    robust = schedule.baseline == "mean"
+    opening = max(1, schedule.period // 10) if robust else 1
+    samples, loss, top, baseline = state.samples, state.loss, state.max_component, state.baseline
+    for new_loss, new_top in zip(losses, max_components, strict=True):
+        samples += batch_size
+        horizon = min(schedule.period, samples) if robust else schedule.period
+        rate = min(1.0, batch_size / horizon)
+        loss = new_loss if loss is None else (1 - rate) * loss + rate * new_loss
+        top = new_top if top is None else (1 - rate) * top + rate * new_top
+        if baseline is None and samples >= opening:
+            baseline = loss
+    return replace(state, samples=samples, loss=loss, max_component=top, baseline=baseline)
+
+
+def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
+    """[E12] ends a period; says whether σ has shrunk."""
+    if state.loss is None or state.last is None or state.baseline is None:
+        return replace(state, last=state.loss), False
+    gain, scale = state.loss - state.last, state.last - state.baseline
+    if schedule.baseline == "mean":
+        scale = abs(scale)
+    relative = gain / scale if scale else (0.0 if gain == 0 else inf)
+    stationary = -2 * schedule.tol < relative < schedule.tol
+    sigma = max(schedule.shrink * state.sigma, schedule.sigma_min) if stationary else state.sigma
+    return replace(state, sigma=sigma, last=state.loss), stationary

@@ -1,0 +1,121 @@
+"""Commands. Data go to standard output, words for people to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import streamgmm
+from streamgmm import checkpoint, events, plots, training
+from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.progress import live_line
+from streamgmm.streams.glyphs import Glyphs
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+people = Console(stderr=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(streamgmm.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Gaussian mixtures that learn from streams."""
+
+
+class _Run(NamedTuple):
+    model: StreamingGaussianMixture
+    records: list[dict[str, Any]]
+    result: dict[str, Any]
+
+
+def _train_on_glyphs(label: str, samples: int, components: int, seed: int, annealing: bool, test: Any) -> _Run:
+    """One pass over the glyph stream, with a live line; ``test`` is held out."""
+    model = StreamingGaussianMixture(components, annealing=annealing, random_state=seed)
+    stream = Glyphs(seed=seed).chunks(1000)
+    model._start(test)
+    start = training.current(model._training)
+    records = [events.record("start", start, 0.0, source="glyphs:A-J", components=components, rule="sgd")]
+    begin, done = time.perf_counter(), 0
+    with live_line(label, samples) as show:
+        while done < samples:
+            chunk = next(stream)[: samples - done]
+            checks = model._learn(chunk)
+            done += len(chunk)
+            records += [events.record("check", c, time.perf_counter() - begin) for c in checks]
+            show(done, training.current(model._training))
+    seconds = time.perf_counter() - begin
+    records.append(events.record("end", training.current(model._training), seconds))
+    result = {
+        "run": label,
+        "log_likelihood": round(float(model.score_samples(test).mean()), 2),
+        "max_component": round(float(model.max_component_score_samples(test).mean()), 2),
+        "live": len(np.unique(model.predict(test))),
+        "components": components,
+        "samples_per_second": round(samples / seconds),
+    }
+    return _Run(model, records, result)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("runs/demo"),
+    samples: Annotated[int, typer.Option(min=1, help="Images to learn from.")] = 100_000,
+    components: Annotated[int, typer.Option(min=1, help="Number of Gaussians.")] = 64,
+    seed: Annotated[int, typer.Option(help="Seed of the start and of the stream.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Learns letters from the built-in glyph stream, with and without annealing, and draws what came out."""
+    out.mkdir(parents=True, exist_ok=True)
+    test, _ = Glyphs(seed=seed + 1).take(0, 5000)
+    annealed = _train_on_glyphs("annealed", samples, components, seed, True, test)
+    plain = _train_on_glyphs("not annealed", samples, components, seed, False, test)
+
+    state = annealed.model._training
+    annealed.model.save(out / "model.safetensors")
+    lines = "".join(json.dumps(r, allow_nan=False) + "\n" for r in annealed.records)
+    checkpoint.write_atomically(out / "events.jsonl", lines.encode())
+    plots.centroids(annealed.model.mixture_, state.grid).savefig(out / "centroids.png", dpi=110)
+    plots.curve(annealed.records, {"max-component, not annealed": plain.records}).savefig(out / "curve.png", dpi=110)
+
+    results = [annealed.result, plain.result]
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "runs": results}))
+        return
+    table = Table(title=f"{samples:,} glyphs, one pass, {components} components; 5,000 held-out images")
+    for heading in ("", "log-likelihood", "components in use", "samples/s"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for r in results:
+        in_use = f"{r['live']} of {components}"
+        table.add_row(r["run"], f"{r['log_likelihood']:.1f}", in_use, f"{r['samples_per_second']:,}")
+    people.print(table)
+    people.print(f"Wrote model.safetensors, events.jsonl, centroids.png and curve.png to [bold]{out}[/bold].")
+
+
+def main() -> None:
+    """Runs a command; what goes wrong is said in one line unless --debug asks for the traceback."""
+    try:
+        app()
+    except (ValueError, OSError, ImportError) as problem:
+        if "--debug" in sys.argv:
+            raise
+        people.print(f"[red]streamgmm:[/red] {problem}", highlight=False)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""The scikit-learn face: ``StreamingGaussianMixture``."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, validate_data
+
+from streamgmm import checkpoint, inputs, rules, training
+from streamgmm.annealing import Schedule
+from streamgmm.grid import LAYOUTS, Grid
+from streamgmm.inputs import pieces
+from streamgmm.kernels import Floats, Parameters
+from streamgmm.mixture import Mixture, logits
+from streamgmm.progress import live_line
+from streamgmm.training import Check, TrainingState
+
+_INITS = ("weights_init", "means_init", "precisions_init")
+
+
+class StreamingGaussianMixture(DensityMixin, BaseEstimator):
+    """Gaussian mixture that learns one sample at a time, from a random start, in constant memory.
+
+    It exists for data that does not fit into memory, does not end or does not stand still, and for thousands of
+    features. Scale features to [0, 1] first, or give a ``precision_max`` that suits their variance.
+
+    Parameters
+    ----------
+    n_components : number of Gaussians; they live on a grid, so numbers like 64 = 8×8 are natural.
+    covariance_type : "diag".
+    rule : "sgd", or a rule object with its own settings.
+    grid : "torus" or "ring", the neighbourhood that annealing uses.
+    batch_size : samples per step.
+    learning_rate_init, learning_rate_min : rate of "sgd"; it falls together with the width of the annealing.
+    sigma_init, sigma_min : width of the annealing; None starts at a quarter of the longer grid side.
+    tol : relative gain below which the objective counts as stationary.
+    period : samples between two looks at the objective.
+    annealing : False fixes the width and the rate at their minimum.
+    mean_range : means start uniformly in ±mean_range.
+    precision_max : largest precision of a feature; its inverse is the smallest variance.
+    weights_init, means_init, precisions_init : given start, shapes (K,), (K, D), (K, D).
+    n_epochs, shuffle : passes of ``fit`` over its data, each in random order; ``partial_fit`` takes rows as they come.
+    random_state : int, RandomState, Generator or None.
+    verbose : 1 shows a live line during ``fit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal([[0.2], [0.8]], 0.05, (2, 4000)).reshape(-1, 1)
+    >>> model = StreamingGaussianMixture(2, n_epochs=5, precision_max=1000, random_state=0).fit(x)
+    >>> sorted(model.means_.ravel().round(1).tolist())
+    [0.2, 0.8]
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's form)
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions({"diag"})],
+        "rule": [StrOptions(set(rules.RULES)), rules.Rule],
+        "grid": [StrOptions(set(LAYOUTS))],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate_min": [Interval(Real, 0, None, closed="neither")],
+        "sigma_init": [Interval(Real, 0, None, closed="neither"), None],
+        "sigma_min": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "period": [Interval(Integral, 1, None, closed="left")],
+        "annealing": ["boolean"],
+        "mean_range": [Interval(Real, 0, None, closed="left")],
+        "precision_max": [Interval(Real, 1e-5, 1e30, closed="both")],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        covariance_type: str = "diag",
+        rule: str | rules.Rule = "sgd",
+        grid: str = "torus",
+        batch_size: int = 1,
+        learning_rate_init: float = 0.1,
+        learning_rate_min: float = 0.001,
+        sigma_init: float | None = None,
+        sigma_min: float = 0.01,
+        tol: float = 0.05,
+        period: int = 1000,
+        annealing: bool = True,
+        mean_range: float = 0.1,
+        precision_max: float = 20.0,
+        weights_init: npt.ArrayLike | None = None,
+        means_init: npt.ArrayLike | None = None,
+        precisions_init: npt.ArrayLike | None = None,
+        n_epochs: int = 1,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.rule = rule
+        self.grid = grid
+        self.batch_size = batch_size
+        self.learning_rate_init = learning_rate_init
+        self.learning_rate_min = learning_rate_min
+        self.sigma_init = sigma_init
+        self.sigma_min = sigma_min
+        self.tol = tol
+        self.period = period
+        self.annealing = annealing
+        self.mean_range = mean_range
+        self.precision_max = precision_max
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Learning
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+        """Forgets what was learned and makes ``n_epochs`` passes over X (N, D)."""
+        rows = self._fresh_rows(X)
+        state = self._begin(rows)
+        self._remember_features(X)
+        total = len(rows) * self.n_epochs
+        with live_line("fit", total, enabled=bool(self.verbose)) as show:
+            for epoch in range(self.n_epochs):
+                order = state.rng.permutation(len(rows)) if self.shuffle else None
+                for done, piece in pieces(rows, state.parameters.dtype, order):
+                    checks = training.feed(state, piece)
+                    show(epoch * len(rows) + done, checks[-1] if checks else None)
+            training.flush(state)
+            show(total, training.current(state))
+        self._training = state
+        if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
+            warnings.warn(
+                f"annealing has not finished: sigma is {state.annealing.sigma:.3g} after {state.n_samples} samples. "
+                f"Raise n_epochs (now {self.n_epochs}), lower period (now {self.period}), or give more data.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+        """Learns from the rows of X (N, D) in their order and keeps all that was learned before."""
+        self._learn(X)
+        return self
+
+    def _learn(self, X: npt.ArrayLike) -> list[Check]:
+        rows = self._valid(X) if self.__sklearn_is_fitted__() else self._start(X)
+        state = self._training
+        return [c for _, piece in pieces(rows, state.parameters.dtype) for c in training.feed(state, piece)]
+
+    def _start(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Makes ready to learn from data like X, and gives its rows."""
+        rows = self._fresh_rows(X)
+        self._training = self._begin(rows)
+        self._remember_features(X)
+        return rows
+
+    def _begin(self, rows: npt.NDArray[Any]) -> TrainingState:
+        """A training state for data like ``rows``."""
+        dtype = inputs.float_type(rows)
+        grid: Grid = LAYOUTS[self.grid](self.n_components)
+        rng = np.random.default_rng(inputs.seed(self.random_state))
+        sigma = (grid.widest if self.sigma_init is None else self.sigma_init) if self.annealing else self.sigma_min
+        return training.begin(
+            self._initial_parameters(rows.shape[1], dtype, rng),
+            grid,
+            Schedule(sigma, self.sigma_min, self.tol, self.period),
+            self._rule(),
+            rng,
+            batch_size=self.batch_size,
+            precision_max=self.precision_max,
+        )
+
+    def _rule(self) -> rules.Rule:
+        if isinstance(self.rule, rules.Rule):
+            return self.rule
+        return rules.SGD(self.learning_rate_init, self.learning_rate_min)
+
+    def _initial_parameters(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Parameters:
+        shape = (self.n_components, n_features)
+        means = rng.uniform(-self.mean_range, self.mean_range, shape)
+        scales = np.full(shape, self.precision_max**0.5)
+        weights = np.full(self.n_components, 1 / self.n_components)
+        if self.means_init is not None:
+            means = inputs.given("means_init", self.means_init, shape)
+        if self.precisions_init is not None:
+            scales = Mixture.covariance.scales(inputs.given("precisions_init", self.precisions_init, shape))
+        if self.weights_init is not None:
+            weights = inputs.given("weights_init", self.weights_init, shape[:1])
+        return Parameters(means.astype(dtype), scales, logits(weights))
+
+    # Questions
+
+    def score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Exact log-likelihood of each row of X (N, D): (N,)."""
+        return self._ask(X, "log_prob")
+
+    def max_component_score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Score of the best component for each row, the quantity that training raises: (N,)."""
+        return self._ask(X, "max_component")
+
+    def score(self, X: npt.ArrayLike, y: object = None) -> float:
+        """Mean exact log-likelihood of the rows of X."""
+        return float(self.score_samples(X).mean())
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Number of the best component for each row: (N,)."""
+        return self._ask(X, "predict")
+
+    def predict_proba(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Probability of each component for each row: (N, K)."""
+        return self._ask(X, "responsibilities")
+
+    def fit_predict(self, X: npt.ArrayLike, y: object = None) -> npt.NDArray[np.int64]:
+        """``fit(X)``, then ``predict(X)``."""
+        return self.fit(X).predict(X)
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """Draws samples (n, D) and gives the component of each (n,); ``random_state`` decides which."""
+        return Mixture.view(self._state.parameters).sample(
+            n_samples, np.random.default_rng(inputs.seed(self.random_state))
+        )
+
+    def bic(self, X: npt.ArrayLike) -> float:
+        """Bayesian information criterion on X; lower is better."""
+        values = self.score_samples(X)
+        return float(-2 * values.sum() + self.mixture_.n_parameters * np.log(len(values)))
+
+    def aic(self, X: npt.ArrayLike) -> float:
+        """Akaike information criterion on X; lower is better."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self.mixture_.n_parameters)
+
+    def _ask(self, X: npt.ArrayLike, question: str) -> Any:
+        ask = getattr(Mixture.view(self._state.parameters), question)
+        rows = self._valid(X)
+        return np.concatenate([ask(piece) for _, piece in pieces(rows, self._state.parameters.dtype)])
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model and its training state to one safetensors file."""
+        params = self.get_params(deep=False)
+        arrays = {name: np.asarray(params.pop(name)) for name in _INITS if params[name] is not None}
+        if isinstance(self.rule, rules.Rule):
+            params["rule"] = self.rule.settings()
+        if not isinstance(self.random_state, Integral):
+            params["random_state"] = None  # the generator in use is part of the training state
+        params = {k: v.item() if isinstance(v, np.generic) else v for k, v in params.items() if k not in _INITS}
+        names = getattr(self, "feature_names_in_", None)
+        facts = {"params": params, "feature_names": None if names is None else list(names)}
+        checkpoint.save(path, self._state, facts, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads a model; ``partial_fit`` goes on from it as if nothing had happened."""
+        state, facts, arrays = checkpoint.load(path)
+        try:
+            params = {**facts["params"], **arrays}
+            if isinstance(params["rule"], dict):
+                params["rule"] = rules.from_settings(params["rule"])
+            model = cls(**params)
+            model._validate_params()
+            names = facts["feature_names"]
+        except (KeyError, TypeError, ValueError) as problem:
+            raise checkpoint.ModelFileError(
+                f"{path} holds a mixture but no settings of this estimator ({problem!s:.200})."
+            ) from problem
+        model._training = state
+        model.n_features_in_ = state.parameters.n_features
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
+        return model
+
+    def to_sklearn(self) -> Any:
+        """A fitted float64 ``sklearn.mixture.GaussianMixture`` with the same parameters."""
+        model = self.mixture_.to_sklearn()
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        return model
+
+    # What was learned: read-only copies
+
+    @property
+    def mixture_(self) -> Mixture:
+        return Mixture(self._attribute.parameters)
+
+    @property
+    def weights_(self) -> Floats:
+        return Mixture.view(self._attribute.parameters).weights
+
+    @property
+    def means_(self) -> Floats:
+        return Mixture.view(self._attribute.parameters).means
+
+    @property
+    def precisions_(self) -> Floats:
+        return Mixture.view(self._attribute.parameters).precisions
+
+    @property
+    def covariances_(self) -> Floats:
+        return Mixture.view(self._attribute.parameters).covariances
+
+    @property
+    def sigma_(self) -> float:
+        return self._attribute.annealing.sigma
+
+    @property
+    def learning_rate_(self) -> float:
+        return self._attribute.rule.learning_rate(self._attribute.rule_state)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        return self._attribute.n_samples
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_training" in vars(self)
+
+    @property
+    def _state(self) -> TrainingState:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet; call fit or partial_fit with data first."
+            )
+        return self._training
+
+    @property
+    def _attribute(self) -> TrainingState:
+        """The state for an attribute: before training there is none, as everywhere in scikit-learn."""
+        try:
+            return self._state
+        except NotFittedError as problem:
+            raise AttributeError(str(problem)) from None
+
+    # What comes in
+
+    def _valid(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Rows like those of training."""
+        rows: npt.NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
+        inputs.refuse_unfit(rows, self._state.parameters.dtype)
+        return rows
+
+    def _fresh_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Rows to start from; raises before anything of an earlier training has changed."""
+        rows: npt.NDArray[Any] = check_array(
+            X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self
+        )
+        inputs.refuse_unfit(rows, inputs.float_type(rows))
+        inputs.warn_of_scale(rows, self.precision_max)
+        return rows
+
+    def _remember_features(self, X: npt.ArrayLike) -> None:
+        validate_data(self, X, reset=True, skip_check_array=True)

@@ -1,0 +1,40 @@
+"""The records that a run emits, one JSON object a line: the only contract with whatever watches a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from streamgmm.training import Check
+
+VERSION = 1
+KINDS = ("start", "check", "drift", "checkpoint", "end")
+
+
+def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, Any]:
+    """One event; ``seconds`` since the run began, ``fields`` peculiar to its kind. What is unknown is null.
+
+    >>> record("check", Check(1000, 3.5, 4.0, 2.0, 0.1, 64, True), 1.5)["sigma"]
+    2.0
+    """
+    if kind not in KINDS:
+        raise ValueError(f"event kind {kind!r} is unknown; expected one of {', '.join(KINDS)}.")
+    values = {"v": VERSION, "kind": kind, **check._asdict(), "seconds": round(seconds, 3), **fields}
+    return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in values.items()}
+
+
+def append(path: Path, *records: dict[str, Any]) -> None:
+    """Adds lines to the file, each written whole."""
+    with path.open("a", encoding="utf8") as file:
+        file.write("".join(json.dumps(r, allow_nan=False) + "\n" for r in records))
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The events of a run so far; a last line that is still being written is left out."""
+    with path.open(encoding="utf8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield json.loads(line)

@@ -1,0 +1,81 @@
+"""The grid on which components live, and the Gaussian filters that smooth over it.
+
+The torus is periodic in both directions, so no component sits at an edge. Its Gaussian filter is the product of a
+filter along columns and one along rows; the loops take the two factors, never the K×K matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Filters(NamedTuple):
+    """The two circulant factors of a smoothing matrix: (rows, rows) and (columns, columns)."""
+
+    along_rows: npt.NDArray[np.float64]
+    along_columns: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """``rows × columns`` cells with periodic distance; one row makes a ring.
+
+    >>> torus(64), torus(6), torus(7)
+    (Grid(rows=8, columns=8), Grid(rows=2, columns=3), Grid(rows=1, columns=7))
+    """
+
+    rows: int
+    columns: int
+
+    @property
+    def size(self) -> int:
+        """Number of cells, and so of components."""
+        return self.rows * self.columns
+
+    @property
+    def widest(self) -> float:
+        """A width at which every component still hears of every sample: a quarter of the longer side."""
+        return max(self.rows, self.columns) / 4
+
+
+def torus(n_components: int) -> Grid:
+    """The grid of so many cells that is as square as their number allows (a prime number gives a ring)."""
+    rows = next(r for r in range(isqrt(n_components), 0, -1) if n_components % r == 0)
+    return Grid(rows, n_components // rows)
+
+
+def ring(n_components: int) -> Grid:
+    """One row of so many cells, closed to a ring."""
+    return Grid(1, n_components)
+
+
+LAYOUTS = {"torus": torus, "ring": ring}
+
+
+def _line_filter(length: int, sigma: float) -> npt.NDArray[np.float64]:
+    cells = np.arange(length)
+    ahead = np.abs(cells[:, None] - cells)
+    distance = np.minimum(ahead, length - ahead)
+    with np.errstate(over="ignore"):  # a width near zero: the quotient is infinite, its exponential zero
+        bell = np.exp(-0.5 * (distance / sigma) ** 2)
+    return bell / bell.sum(1, keepdims=True)
+
+
+def filters(grid: Grid, sigma: float) -> Filters:
+    """[E5] the factors of the smoothing matrix of width ``sigma``; exact identities once ``sigma`` is small."""
+    return Filters(_line_filter(grid.rows, sigma), _line_filter(grid.columns, sigma))
+
+
+def smoothing_matrix(grid: Grid, sigma: float) -> npt.NDArray[np.float64]:
+    """[E5] the whole K×K matrix, for pictures and tests.
+
+    >>> bool((smoothing_matrix(torus(6), 0.01) == np.eye(6)).all())
+    True
+    """
+    along_rows, along_columns = filters(grid, sigma)
+    return np.kron(along_rows, along_columns).astype(np.float64)

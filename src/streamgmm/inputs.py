@@ -1,0 +1,89 @@
+"""What comes in: arrays from users, looked at before anything changes, and handed on in pieces."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.kernels import Floats, first_unfit_row
+
+CHUNK_BYTES = 1 << 24  # data are converted to float in pieces of about this size, never as a whole
+FAR_OUTSIDE = 10.0  # the random start suits data around [-1, 1]; beyond this it takes long to reach them
+NARROW = 0.2  # of 1/precision_max: features whose variance is all below it look constant to the model
+LIMITS = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e150}  # differences of two such numbers stay finite
+
+
+def float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
+    """float32 stays float32, everything else becomes float64."""
+    return np.dtype(np.float32 if rows.dtype == np.float32 else np.float64)
+
+
+def pieces(
+    rows: npt.NDArray[Any], dtype: np.dtype[Any], order: npt.NDArray[np.int64] | None = None
+) -> Iterator[tuple[int, Floats]]:
+    """Rows as floats, a piece at a time, each with the number of rows done after it."""
+    size = max(1, CHUNK_BYTES // max(1, rows.shape[1] * dtype.itemsize))
+    for start in range(0, len(rows), size):
+        stop = min(len(rows), start + size)
+        piece = rows[start:stop] if order is None else rows[order[start:stop]]
+        yield stop, piece.astype(dtype, copy=False)
+
+
+def refuse_unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X") -> None:
+    """Raises for the first value that is not finite, or too large for a model of ``dtype``."""
+    if rows.dtype.kind in "iub":
+        return  # whole numbers of any width are finite and far from the limits
+    limit = LIMITS[dtype]
+    for done, piece in pieces(rows, float_type(rows)):
+        bad = first_unfit_row(piece, min(limit, LIMITS[piece.dtype]))
+        if bad is None:
+            continue
+        feature = int(np.flatnonzero(~(np.abs(piece[bad]) <= limit))[0])
+        value = piece[bad, feature]
+        what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:g}, too large,"
+        raise ValueError(
+            f"row {done - len(piece) + bad} of {name} contains {what} at feature {feature}; "
+            f"expected finite numbers within ±{limit:g}. Drop or impute such rows."
+        )
+
+
+def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
+    """Warns once, with the remedy, when the first data do not suit the start or the precision cap."""
+    _, head = next(pieces(rows, np.dtype(np.float64)))
+    largest, spread = float(np.abs(head).max()), float(head.var(axis=0).max())
+    if largest > FAR_OUTSIDE:
+        found = f"data reach {largest:.3g}, far outside [-1, 1] where training starts"
+    elif len(head) >= 10 and 0 < spread < NARROW / precision_max:
+        found = (
+            f"the largest variance of a feature is {spread:.3g}, far below the smallest variance that "
+            f"precision_max allows, {1 / precision_max:.3g}"
+        )
+    else:
+        return
+    warnings.warn(
+        f"{found}; the mixture will fit badly. Scale the data with sklearn.preprocessing.MinMaxScaler, "
+        f"or choose precision_max (now {precision_max:g}) as about 10 divided by the variance of a feature.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def given(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Initial values from a user, as float64 of the expected shape."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"{name} has shape {array.shape}; expected finite numbers of shape {shape}.")
+    return array
+
+
+def seed(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:
+    """One number from any kind of random state; drawing it advances a generator that the caller holds."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return None if random_state is None else int(random_state)

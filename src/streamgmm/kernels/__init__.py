@@ -1,0 +1,189 @@
+"""Native loops behind typed functions that check shape, dtype and layout.
+
+Only this package writes into its arguments; each one is tagged IN, OUT or INOUT.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.grid import Filters
+from streamgmm.kernels import _native
+from streamgmm.kernels._native import use_width, width, widths
+
+__all__ = [
+    "Parameters",
+    "Scores",
+    "Steps",
+    "component_scores",
+    "first_unfit_row",
+    "score",
+    "sgd_steps",
+    "use_width",
+    "width",
+    "widths",
+]
+
+Floats = npt.NDArray[np.floating[Any]]
+PACK_BYTES = 128
+
+
+def _padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats:
+    rows = np.asarray(values, dtype=dtype)
+    lanes = PACK_BYTES // dtype.itemsize
+    stride = -(-rows.shape[1] // lanes) * lanes
+    room = np.empty(len(rows) * stride + lanes, dtype=dtype)
+    skip = -room.ctypes.data % PACK_BYTES // dtype.itemsize
+    buffer = room[skip : skip + len(rows) * stride].reshape(len(rows), stride)
+    buffer[:] = filler
+    buffer[:, : rows.shape[1]] = rows
+    return buffer
+
+
+class Parameters:
+    """Means, scales and logits of a diagonal mixture in the layout that the loops want.
+
+    Rows are padded to whole packs and aligned; means and scales are float32 or float64, logits always float64.
+    ``log_dets`` is Σ_d log s_kd: call ``refresh`` after writing scales by hand.
+
+    >>> p = Parameters([[0.0, 1.0]], [[1.0, 2.0]], [0.0])
+    >>> p.means.shape, p.means_buffer.shape, p.log_dets.round(3).tolist()
+    ((1, 2), (1, 16), [0.693])
+    """
+
+    def __init__(self, means: npt.ArrayLike, scales: npt.ArrayLike, logits: npt.ArrayLike) -> None:
+        means = np.asarray(means)
+        dtype = np.dtype(np.float32 if means.dtype == np.float32 else np.float64)
+        if means.ndim != 2 or 0 in means.shape:
+            raise ValueError(f"means have shape {means.shape}; expected (components, features), both at least 1.")
+        if np.shape(scales) != means.shape or np.shape(logits) != means.shape[:1]:
+            raise ValueError(
+                f"scales have shape {np.shape(scales)} and logits {np.shape(logits)}; "
+                f"means of shape {means.shape} want {means.shape} and {means.shape[:1]}."
+            )
+        self.n_features: int = means.shape[1]
+        self.means_buffer = _padded(means, dtype, 0)
+        self.scales_buffer = _padded(scales, dtype, 1)
+        self.logits = np.array(logits, dtype=np.float64)
+        self.log_dets = np.empty(len(means))
+        self.refresh()
+
+    @property
+    def means(self) -> Floats:
+        """(K, D) view."""
+        return self.means_buffer[:, : self.n_features]
+
+    @property
+    def scales(self) -> Floats:
+        """(K, D) view."""
+        return self.scales_buffer[:, : self.n_features]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.means_buffer.dtype
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def refresh(self) -> None:
+        """Computes ``log_dets`` anew from the scales."""
+        _native.refresh_log_dets(*self.native, self.n_features)
+
+    def copy(self) -> Parameters:
+        return Parameters(self.means, self.scales, self.logits)
+
+    def __reduce__(self) -> tuple[type[Parameters], tuple[Floats, Floats, Floats]]:
+        return Parameters, (self.means.copy(), self.scales.copy(), self.logits)
+
+    @property
+    def native(self) -> tuple[Any, Any, Any, Any]:
+        """The four arrays, as the native functions take them first."""
+        return self.means_buffer, self.scales_buffer, self.logits, self.log_dets
+
+
+class Steps(NamedTuple):
+    """What consecutive steps report: mean L̂σ and mean L̂ of each, and how many samples each component won."""
+
+    losses: npt.NDArray[np.float64]
+    max_components: npt.NDArray[np.float64]
+    wins: npt.NDArray[np.int64]
+
+
+def _samples(x: npt.ArrayLike, parameters: Parameters) -> Floats:
+    rows = np.asarray(x)
+    if rows.ndim != 2 or rows.shape[1] != parameters.n_features:
+        raise ValueError(f"samples have shape {rows.shape}; expected (samples, {parameters.n_features}).")
+    return _side_by_side(rows, parameters.dtype)
+
+
+def _side_by_side(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Floats:
+    """Rows of ``dtype`` whose features are adjacent; rows themselves may be any distance apart."""
+    rows = rows.astype(dtype, copy=False)
+    if rows.flags.c_contiguous or (rows.strides[1] == rows.itemsize and rows.strides[0] > 0):
+        return rows
+    return np.ascontiguousarray(rows)
+
+
+def sgd_steps(
+    parameters: Parameters,
+    x: npt.ArrayLike,
+    filters: Filters,
+    *,
+    rate: float,
+    scale_bounds: tuple[float, float],
+    batch_size: int = 1,
+) -> Steps:
+    """[E6]-[E9] gradient steps over whole batches of consecutive rows.
+
+    INOUT parameters, IN x (N, D) with N a multiple of ``batch_size``, IN filters of the component grid.
+    """
+    rows = _samples(x, parameters)
+    steps, rest = divmod(len(rows), batch_size)
+    if rest:
+        raise ValueError(f"{len(rows)} samples are not whole batches of {batch_size}.")
+    report = Steps(np.empty(steps), np.empty(steps), np.zeros(len(parameters), np.int64))
+    _native.sgd_steps(
+        *parameters.native,
+        rows,
+        batch_size,
+        *filters,
+        rate,
+        *scale_bounds,
+        report.losses,
+        report.max_components,
+        report.wins,
+    )
+    return report
+
+
+class Scores(NamedTuple):
+    """Answers for N rows: exact log-likelihood, max-component value and winner, each (N,)."""
+
+    log_likelihood: npt.NDArray[np.float64]
+    max_component: npt.NDArray[np.float64]
+    winner: npt.NDArray[np.int64]
+
+
+def score(parameters: Parameters, x: npt.ArrayLike) -> Scores:
+    """[E3] [E4] per row; the value for a row does not depend on the rows beside it.  IN parameters, IN x (N, D)."""
+    rows = _samples(x, parameters)
+    out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
+    _native.score(*parameters.native, rows, None, *out)
+    return out
+
+
+def component_scores(parameters: Parameters, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """[E2] log π_k + log N_k(x), shape (N, K).  IN parameters, IN x (N, D)."""
+    rows = _samples(x, parameters)
+    out = np.empty((len(rows), len(parameters)))
+    _native.score(*parameters.native, rows, out, None, None, None)
+    return out
+
+
+def first_unfit_row(x: Floats, limit: float) -> int | None:
+    """Number of the first row with a NaN or a magnitude beyond ``limit``, if there is one.  IN x (N, D)."""
+    row = _native.first_unfit_row(_side_by_side(x, x.dtype), limit)
+    return None if row < 0 else row

@@ -1,0 +1,85 @@
+// The first half of every step: samples in, winners and their scores out. What a rule then does with them is its own.
+#pragma once
+#include "scoring.h"
+#include "smoothing.h"
+
+namespace {
+
+// Weights below this change nothing in the arithmetic at hand.
+template <class T> constexpr double negligible = 1e-17;
+template <> constexpr double negligible<float> = 1e-8;
+
+template <class T> inline void copy_padded(const T *row, std::size_t features, std::size_t stride, T *to) {
+    std::memcpy(to, row, features * sizeof(T));
+    for (std::size_t d = features; d < stride; ++d) to[d] = T(0);
+}
+
+// One sample: its winner, and in scratch.received the weight of every component.
+template <class T>
+inline std::size_t assign_one(const Model<T> &m, const T *row, const Filter &g, Scratch<T> &scratch, std::size_t step,
+                              const Report &report) {
+    copy_padded(row, m.features, m.stride, scratch.samples);
+    softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
+    score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
+    const Win win = pick(g, scratch.scores, scratch.pair);
+    for (std::size_t j = 0; j < m.components; ++j)
+        scratch.received[j] = g.identity ? double(j == win.component) : filter_weight(g, win.component, j);
+    report.losses[step] = win.loss;
+    report.max_components[step] = win.max_component;
+    ++report.wins[win.component];
+    return win.component;
+}
+
+// A batch: the winner of each sample, and in scratch.received the sum of weights of every component.
+template <class T>
+inline void assign_many(const Model<T> &m, const T *x, std::size_t x_stride, const Filter &g, Scratch<T> &scratch,
+                        std::size_t step, const Report &report) {
+    const std::size_t batch = scratch.batch;
+    for (std::size_t n = 0; n < batch; ++n)
+        copy_padded(x + n * x_stride, m.features, m.stride, scratch.samples + n * m.stride);
+    softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
+    shift(m, scratch.shifted);
+    score_many(m, scratch.samples, batch, scratch.shifted, scratch.log_weights, scratch.scores);
+    double loss = 0, max_component = 0;
+    for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
+    for (std::size_t n = 0; n < batch; ++n) {
+        const Win win = pick(g, scratch.scores + n * m.components, scratch.pair);
+        scratch.winners[n] = win.component;
+        scratch.received[win.component] += 1;
+        loss += win.loss;
+        max_component += win.max_component;
+        ++report.wins[win.component];
+    }
+    if (!g.identity) smooth(g, scratch.received, 1, scratch.pair, scratch.received);
+    report.losses[step] = loss / double(batch);
+    report.max_components[step] = max_component / double(batch);
+}
+
+// [E10] weighted sums of (x - c) and (x - c)^2 for every component over features [start, stop): summed for winners
+// only, then smoothed, because annealing is a linear map on the statistics.
+// OUT centre[stop - start], OUT scratch.sums: two arrays of [components, scratch.sum_features].
+template <class T>
+inline void batch_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, std::size_t start, std::size_t stop,
+                       double *centre) {
+    const std::size_t width = scratch.sum_features, size = m.components * width;
+    double *first = scratch.sums, *second = first + size, *half = second + size;
+    for (std::size_t i = 0; i < 2 * size; ++i) first[i] = 0;
+    for (std::size_t d = start; d < stop; ++d) centre[d - start] = 0;
+    for (std::size_t k = 0; k < m.components; ++k)
+        for (std::size_t d = start; d < stop; ++d)
+            centre[d - start] += scratch.weights[k] * double(m.means[k * m.stride + d]);
+    for (std::size_t n = 0; n < scratch.batch; ++n) {
+        const T *x = scratch.samples + n * m.stride + start;
+        double *a = first + scratch.winners[n] * width, *b = second + scratch.winners[n] * width;
+        for (std::size_t i = 0; i < stop - start; ++i) {
+            const double away = double(x[i]) - centre[i], square = away * away;
+            a[i] += away;
+            b[i] += square < 1e300 ? square : 1e300;
+        }
+    }
+    if (g.identity) return;
+    smooth(g, first, width, half, first);
+    smooth(g, second, width, half, second);
+}
+
+} // namespace

@@ -1,0 +1,253 @@
+// The face of the loops towards Python: shapes are checked here once more, memory is lent, the GIL is released.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#ifdef STREAMGMM_X86
+#include <xmmintrin.h>
+#endif
+
+#include "types.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace streamgmm;
+
+namespace streamgmm {
+#ifdef STREAMGMM_X86
+extern const Loops loops_v1, loops_v3, loops_v4;
+#else
+extern const Loops loops_plain;
+#endif
+} // namespace streamgmm
+
+namespace {
+
+constexpr std::size_t pack_bytes = 128;
+
+struct Width {
+    const char *name;
+    const Loops *loops;
+    bool runs_here;
+};
+
+const std::vector<Width> &all_widths() {
+#ifdef STREAMGMM_X86
+    static const std::vector<Width> found = {
+        {"x86-64", &loops_v1, true},
+        {"x86-64-v3", &loops_v3, bool(__builtin_cpu_supports("avx2")) && bool(__builtin_cpu_supports("fma"))},
+        {"x86-64-v4", &loops_v4,
+         bool(__builtin_cpu_supports("avx512f")) && bool(__builtin_cpu_supports("avx512dq")) &&
+             bool(__builtin_cpu_supports("avx512bw")) && bool(__builtin_cpu_supports("avx512vl"))},
+    };
+#else
+    static const std::vector<Width> found = {{"plain", &loops_plain, true}};
+#endif
+    return found;
+}
+
+const Width *widest() {
+    const Width *best = nullptr;
+    for (const Width &w : all_widths())
+        if (w.runs_here) best = &w;
+    return best;
+}
+
+const Width *current = widest();
+
+template <class T> const Table<T> &loops();
+template <> const Table<float> &loops<float>() { return current->loops->single; }
+template <> const Table<double> &loops<double>() { return current->loops->twice; }
+
+std::vector<std::string> widths() {
+    std::vector<std::string> names;
+    for (const Width &w : all_widths())
+        if (w.runs_here) names.push_back(w.name);
+    return names;
+}
+
+void use_width(const std::string &name) {
+    for (const Width &w : all_widths())
+        if (w.runs_here && name == w.name) {
+            current = &w;
+            return;
+        }
+    throw std::invalid_argument("no vector width '" + name + "' on this machine; see widths()");
+}
+
+// Means of features that are always zero decay towards zero for ever. Numbers too small for the normal format cost a
+// hundred times as much as others on many machines, so while a loop runs they count as zero.
+class TinyIsZero {
+#if defined(STREAMGMM_X86)
+    unsigned saved = _mm_getcsr();
+
+  public:
+    TinyIsZero() { _mm_setcsr(saved | 0x8040); }
+    ~TinyIsZero() { _mm_setcsr(saved); }
+#elif defined(__aarch64__)
+    std::uint64_t saved;
+
+  public:
+    TinyIsZero() {
+        asm volatile("mrs %0, fpcr" : "=r"(saved));
+        asm volatile("msr fpcr, %0" ::"r"(saved | (std::uint64_t(1) << 24)));
+    }
+    ~TinyIsZero() { asm volatile("msr fpcr, %0" ::"r"(saved)); }
+#else
+  public:
+    TinyIsZero() {}
+#endif
+};
+
+template <class T> using Rows = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using Samples = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Counts = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void require(bool holds, const char *what) {
+    if (!holds) throw std::invalid_argument(what);
+}
+
+template <class T> Model<T> model(Rows<T> &means, Rows<T> &scales, Vector &logits, Vector &log_dets, std::size_t features) {
+    const std::size_t k = means.shape(0), stride = means.shape(1);
+    require(k > 0 && features > 0, "a mixture needs a component and a feature");
+    require(stride * sizeof(T) % pack_bytes == 0 && stride >= features && stride - features < pack_bytes / sizeof(T),
+            "rows of means must be padded to whole packs of 128 bytes");
+    require(scales.shape(0) == k && scales.shape(1) == stride, "means and scales differ in shape");
+    require(logits.shape(0) == k && log_dets.shape(0) == k, "logits and log_dets need one entry a component");
+    return {means.data(), scales.data(), logits.data(), log_dets.data(), k, features, stride};
+}
+
+template <class T> std::size_t row_stride(const Samples<T> &x, std::size_t features) {
+    require(x.shape(1) == features, "samples and mixture differ in their number of features");
+    require(x.shape(0) == 0 || features == 1 || x.stride(1) == 1, "the features of a sample must lie side by side");
+    require(x.shape(0) < 2 || x.stride(0) >= 0, "rows must not run backwards");
+    return x.shape(0) < 2 ? features : std::size_t(x.stride(0));
+}
+
+// Owns what Scratch points to.
+template <class T> struct Workspace {
+    std::vector<T> samples, shifted;
+    std::vector<double> numbers;
+    std::vector<std::size_t> winners;
+    Scratch<T> scratch;
+
+    Workspace(const Model<T> &m, std::size_t batch, bool many) {
+        const std::size_t k = m.components, padded = (k + 15) / 16 * 16;
+        std::size_t sum_features = many ? 16384 / k / 32 * 32 : 0;
+        if (many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
+        samples.resize(batch * m.stride);
+        shifted.resize(many ? k * m.stride : 0);
+        winners.resize(batch);
+        numbers.resize(batch * k + padded + 4 * k + 3 * k * sum_features);
+        double *at = numbers.data();
+        auto take = [&at](std::size_t count) { return at += count, at - count; };
+        double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
+               *pair = take(2 * k), *sums = take(3 * k * sum_features);
+        scratch = {samples.data(), shifted.data(),      scores, weights, log_weights, received, pair, sums,
+                   winners.data(), batch,               sum_features};
+    }
+};
+
+bool is_identity(const Matrix &m) {
+    for (std::size_t i = 0; i < m.shape(0); ++i)
+        for (std::size_t j = 0; j < m.shape(1); ++j)
+            if (m(i, j) != (i == j ? 1.0 : 0.0)) return false;
+    return true;
+}
+
+Filter filter(const Matrix &along_rows, const Matrix &along_columns, std::size_t components) {
+    const std::size_t r = along_rows.shape(0), c = along_columns.shape(0);
+    require(along_rows.shape(1) == r && along_columns.shape(1) == c, "the filters must be square");
+    require(r * c == components, "the grid must have one cell for each component");
+    return {along_rows.data(), along_columns.data(), r, c, is_identity(along_rows) && is_identity(along_columns)};
+}
+
+template <class T>
+void refresh_log_dets(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, std::size_t features) {
+    loops<T>().log_dets(model<T>(means, scales, logits, log_dets, features));
+}
+
+template <class T>
+void sgd_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x, std::size_t batch_size,
+               Matrix along_rows, Matrix along_columns, double rate, double scale_min, double scale_max, Vector losses,
+               Vector max_components, Counts wins) {
+    const Model<T> m = model<T>(means, scales, logits, log_dets, x.shape(1));
+    require(batch_size > 0 && x.shape(0) % batch_size == 0, "the samples must be whole batches");
+    const std::size_t steps = x.shape(0) / batch_size;
+    require(losses.shape(0) == steps && max_components.shape(0) == steps, "reports need one entry a step");
+    require(wins.shape(0) == m.components, "wins need one entry a component");
+    const Filter g = filter(along_rows, along_columns, m.components);
+    const std::size_t stride = row_stride<T>(x, m.features);
+    nb::gil_scoped_release unlocked;
+    TinyIsZero mode;
+    Workspace<T> work(m, batch_size, batch_size > 1);
+    loops<T>().sgd_steps(m, x.data(), stride, steps, g, {rate, scale_min, scale_max}, work.scratch,
+                         {losses.data(), max_components.data(), wins.data()});
+}
+
+template <class T>
+void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x,
+           std::optional<nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>> scores,
+           std::optional<Vector> log_likelihood, std::optional<Vector> max_component, std::optional<Counts> winner) {
+    const Model<T> m = model<T>(means, scales, logits, log_dets, x.shape(1));
+    const std::size_t rows = x.shape(0), stride = row_stride<T>(x, m.features);
+    require(!scores || (scores->shape(0) == rows && scores->shape(1) == m.components), "scores must be rows x components");
+    require(!log_likelihood || log_likelihood->shape(0) == rows, "log_likelihood needs one entry a row");
+    require(!max_component || max_component->shape(0) == rows, "max_component needs one entry a row");
+    require(!winner || winner->shape(0) == rows, "winner needs one entry a row");
+    const Answers out = {scores ? scores->data() : nullptr, log_likelihood ? log_likelihood->data() : nullptr,
+                         max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
+    nb::gil_scoped_release unlocked;
+    TinyIsZero mode;
+    Workspace<T> work(m, rows < 64 ? (rows ? rows : 1) : 64, true);
+    loops<T>().score(m, x.data(), stride, rows, work.scratch, out);
+}
+
+// Row number of the first value that is not finite or beyond `limit`, or -1.
+template <class T> std::int64_t first_unfit_row(Samples<T> x, double limit) {
+    const std::size_t rows = x.shape(0), columns = x.shape(1), stride = row_stride<T>(x, columns);
+    const T *data = x.data();
+    const T bound = T(limit);
+    nb::gil_scoped_release unlocked;
+    for (std::size_t n = 0; n < rows; ++n) {
+        const T *row = data + n * stride;
+        bool fit = true;
+        for (std::size_t d = 0; d < columns; ++d) fit &= std::fabs(row[d]) <= bound; // false for NaN
+        if (!fit) return std::int64_t(n);
+    }
+    return -1;
+}
+
+template <class T> void bind(nb::module_ &m) {
+    m.def("refresh_log_dets", &refresh_log_dets<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
+          "log_dets"_a.noconvert(), "features"_a);
+    m.def("sgd_steps", &sgd_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "batch_size"_a, "along_rows"_a.noconvert(),
+          "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "losses"_a.noconvert(),
+          "max_components"_a.noconvert(), "wins"_a.noconvert());
+    m.def("score", &score<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "scores"_a.noconvert().none(),
+          "log_likelihood"_a.noconvert().none(), "max_component"_a.noconvert().none(), "winner"_a.noconvert().none());
+    m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a);
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    m.doc() = "Loops over samples, components and features. Call them through streamgmm.kernels, which checks arguments.";
+    bind<float>(m);
+    bind<double>(m);
+    m.def("widths", &widths, "Vector widths that this machine can run, narrowest first.");
+    m.def("width", [] { return std::string(current->name); }, "The vector width in use.");
+    m.def("use_width", &use_width, "name"_a, "Chooses a vector width; meant for tests.");
+}

@@ -1,0 +1,136 @@
+// Packs of 128 bytes, whatever the width of the machine's vectors.
+//
+// A pack has the same lanes in every object, so a sum over features adds the same numbers in the same order with
+// 16-, 32- and 64-byte vectors: results differ between objects only where one of them has no fused multiply-add.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "types.h"
+
+#ifndef STREAMGMM_WIDTH
+#error "compile with -DSTREAMGMM_WIDTH=<bytes of a hardware vector>"
+#endif
+
+// Everything that the loops use has internal linkage: the linker must never take one object's code for another's.
+namespace {
+
+using namespace streamgmm;
+
+constexpr std::size_t pack_bytes = 128;
+constexpr std::size_t pack_vectors = pack_bytes / STREAMGMM_WIDTH;
+
+template <class T> struct Lanes;
+template <> struct Lanes<float> {
+    typedef float vector __attribute__((vector_size(STREAMGMM_WIDTH)));
+    typedef std::int32_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
+    static constexpr int mantissa_bits = 23;
+    static constexpr std::int32_t bias = 127, mantissa_mask = 0x7fffff, one = 0x3f800000;
+};
+template <> struct Lanes<double> {
+    typedef double vector __attribute__((vector_size(STREAMGMM_WIDTH)));
+    typedef std::int64_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
+    static constexpr int mantissa_bits = 52;
+    static constexpr std::int64_t bias = 1023, mantissa_mask = 0xfffffffffffffLL, one = 0x3ff0000000000000LL;
+};
+
+template <class T> constexpr std::size_t pack_lanes = pack_bytes / sizeof(T);
+
+template <class T> struct Pack {
+    typename Lanes<T>::vector v[pack_vectors];
+};
+
+template <class T> inline Pack<T> load(const T *from) {
+    Pack<T> p;
+    for (std::size_t i = 0; i < pack_vectors; ++i)
+        std::memcpy(&p.v[i], from + i * (STREAMGMM_WIDTH / sizeof(T)), STREAMGMM_WIDTH);
+    return p;
+}
+
+template <class T> inline void store(T *to, const Pack<T> &p) {
+    for (std::size_t i = 0; i < pack_vectors; ++i)
+        std::memcpy(to + i * (STREAMGMM_WIDTH / sizeof(T)), &p.v[i], STREAMGMM_WIDTH);
+}
+
+template <class T> inline Pack<T> fill(T value) {
+    Pack<T> p;
+    for (std::size_t i = 0; i < pack_vectors; ++i) p.v[i] = typename Lanes<T>::vector{} + value;
+    return p;
+}
+
+// Sum of all lanes, halving: lane i with lane i + half.
+template <class T> inline T sum(const Pack<T> &p) {
+    alignas(64) T lane[pack_lanes<T>];
+    store(lane, p);
+    for (std::size_t half = pack_lanes<T> / 2; half > 0; half /= 2)
+        for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
+    return lane[0];
+}
+
+// Replaces the lanes from `used` on, which lie in a row's padding.
+template <class T> inline Pack<T> pad(const Pack<T> &p, std::size_t used, T value) {
+    alignas(64) T lane[pack_lanes<T>];
+    store(lane, p);
+    for (std::size_t i = used; i < pack_lanes<T>; ++i) lane[i] = value;
+    return load(lane);
+}
+
+// 1/p with one division for two vectors: division is the slowest operation of an update.
+template <class T> inline Pack<T> reciprocal(const Pack<T> &p) {
+    Pack<T> r;
+    for (std::size_t i = 0; i < pack_vectors / 2; ++i) {
+        const auto a = p.v[i], b = p.v[i + pack_vectors / 2];
+        const auto both = T(1) / (a * b);
+        r.v[i] = b * both;
+        r.v[i + pack_vectors / 2] = a * both;
+    }
+    return r;
+}
+
+// log of a product of many positive numbers without a logarithm for each: mantissas are multiplied, exponents added.
+template <class T> class LogProduct {
+    using L = Lanes<T>;
+    Pack<T> mantissa = fill(T(1));
+    typename L::bits exponent[pack_vectors] = {};
+    int since_split = 0;
+
+    void split() {
+        for (std::size_t i = 0; i < pack_vectors; ++i) {
+            typename L::bits b;
+            std::memcpy(&b, &mantissa.v[i], sizeof b);
+            exponent[i] += (b >> L::mantissa_bits) - L::bias;
+            b = (b & L::mantissa_mask) | L::one;
+            std::memcpy(&mantissa.v[i], &b, sizeof b);
+        }
+        since_split = 0;
+    }
+
+  public:
+    void multiply(const Pack<T> &factor) {
+        for (std::size_t i = 0; i < pack_vectors; ++i) {
+            typename L::bits b;
+            std::memcpy(&b, &factor.v[i], sizeof b);
+            exponent[i] += (b >> L::mantissa_bits) - L::bias;
+            b = (b & L::mantissa_mask) | L::one;
+            typename L::vector m;
+            std::memcpy(&m, &b, sizeof b);
+            mantissa.v[i] *= m;
+        }
+        if (++since_split == 64) split(); // 64 mantissas below 2 stay below 2^64: far from overflow
+    }
+
+    double log() {
+        split();
+        alignas(64) T lane[pack_lanes<T>];
+        store(lane, mantissa);
+        double product = 1;
+        for (std::size_t i = 0; i < pack_lanes<T>; ++i) product *= double(lane[i]);
+        std::int64_t exponents = 0;
+        for (std::size_t i = 0; i < pack_vectors; ++i)
+            for (std::size_t j = 0; j < STREAMGMM_WIDTH / sizeof(T); ++j) exponents += exponent[i][j];
+        return __builtin_log(product) + double(exponents) * 0.693147180559945309417232121458;
+    }
+};
+
+} // namespace

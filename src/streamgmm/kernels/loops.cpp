@@ -1,0 +1,38 @@
+// One object of loops: compiled with -DSTREAMGMM_WIDTH=<bytes> -DSTREAMGMM_TABLE=<name> and the flags of one machine.
+#include "sgd.h"
+
+namespace {
+
+template <class T> void refresh_log_dets(Model<T> m) {
+    for (std::size_t k = 0; k < m.components; ++k) m.log_dets[k] = log_det(m.scales + k * m.stride, m.stride);
+}
+
+template <class T>
+void score(Model<T> m, const T *x, std::size_t x_stride, std::size_t rows, Scratch<T> scratch, Answers out) {
+    softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
+    shift(m, scratch.shifted);
+    for (std::size_t done = 0; done < rows; done += scratch.batch) {
+        const std::size_t count = rows - done < scratch.batch ? rows - done : scratch.batch;
+        double *scores = out.scores ? out.scores + done * m.components : scratch.scores;
+        for (std::size_t n = 0; n < count; ++n)
+            copy_padded(x + (done + n) * x_stride, m.features, m.stride, scratch.samples + n * m.stride);
+        score_many(m, scratch.samples, count, scratch.shifted, scratch.log_weights, scores);
+        for (std::size_t n = 0; n < count; ++n) {
+            const double *row = scores + n * m.components;
+            double total;
+            if (out.log_likelihood) out.log_likelihood[done + n] = exponentials(row, m.components, scratch.weights, &total);
+            const std::size_t best = argmax(row, m.components);
+            if (out.max_component) out.max_component[done + n] = row[best];
+            if (out.winner) out.winner[done + n] = std::int64_t(best);
+        }
+    }
+}
+
+template <class T> constexpr Table<T> table = {refresh_log_dets<T>, score<T>, sgd_steps<T>};
+
+} // namespace
+
+namespace streamgmm {
+extern const Loops STREAMGMM_TABLE;
+const Loops STREAMGMM_TABLE = {table<float>, table<double>};
+} // namespace streamgmm

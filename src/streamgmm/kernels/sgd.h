@@ -1,0 +1,102 @@
+// Stochastic gradient ascent on the smoothed max-component log-likelihood.
+#pragma once
+#include "assignment.h"
+
+namespace {
+
+// [E8] scales after a gradient step, within a factor 2 of the old ones and within their bounds. A step that is not
+// a number counts as the lowest.
+template <class V, class T> inline V stepped(V old, V step, T scale_min, T scale_max) {
+    V low = old * T(0.5), high = old * T(2), moved = old + step;
+    const V lowest = V{} + scale_min, highest = V{} + scale_max;
+    low = low > lowest ? low : lowest;
+    high = high < highest ? high : highest;
+    moved = moved > low ? moved : low;
+    return moved < high ? moved : high;
+}
+
+// One component, one sample: [E7] means, [E8] scales.  IN x, INOUT means, scales; returns the new log-determinant.
+template <class T>
+inline double sgd_row(const T *x, T *means, T *scales, std::size_t features, std::size_t stride, T rate, T scale_min,
+                      T scale_max) {
+    LogProduct<T> product;
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        const Pack<T> xs = load(x + d), s = load(scales + d), inverse = reciprocal(s);
+        Pack<T> m = load(means + d), moved;
+        for (std::size_t i = 0; i < pack_vectors; ++i) {
+            using V = typename Lanes<T>::vector;
+            const V away = xs.v[i] - m.v[i], pulled = s.v[i] * away, one = V{} + T(1);
+            V share = rate * s.v[i] * s.v[i];
+            share = share < one ? share : one;
+            m.v[i] += share * away;
+            moved.v[i] = stepped<V, T>(s.v[i], rate * (inverse.v[i] - pulled * away), scale_min, scale_max);
+        }
+        if (d + pack_lanes<T> > features) moved = pad(moved, features - d, T(1));
+        store(means + d, m);
+        store(scales + d, moved);
+        product.multiply(moved);
+    }
+    return product.log();
+}
+
+// One component, a block of features of a batch: the same from sums about `centre`.
+template <class T>
+inline void sgd_block(const double *first, const double *second, const double *centre, std::size_t count, double received,
+                      double rate, const SgdStep &step, T *means, T *scales) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const double m = double(means[i]) - centre[i], s = double(scales[i]);
+        const double away = first[i] - received * m;
+        const double square = second[i] - 2 * m * first[i] + received * m * m;
+        double share = rate * received * s * s;
+        share = share < 1 ? share : 1;
+        means[i] = T(double(means[i]) + share * (away / received));
+        double low = s * 0.5, high = s * 2, moved = s + rate * (received / s - s * square);
+        low = low > step.scale_min ? low : step.scale_min;
+        high = high < step.scale_max ? high : step.scale_max;
+        moved = moved > low ? moved : low;
+        scales[i] = T(moved < high ? moved : high);
+    }
+}
+
+template <class T> inline void sgd_batch(Model<T> &m, const Filter &g, const SgdStep &step, Scratch<T> &scratch) {
+    const double rate = step.rate / double(scratch.batch);
+    double centre[block_features];
+    for (std::size_t start = 0; start < m.features; start += scratch.sum_features) {
+        const std::size_t stop = m.features - start < scratch.sum_features ? m.features : start + scratch.sum_features;
+        batch_sums(m, g, scratch, start, stop, centre);
+        const double *first = scratch.sums, *second = first + m.components * scratch.sum_features;
+        for (std::size_t k = 0; k < m.components; ++k) {
+            if (scratch.received[k] < negligible<T>) continue;
+            const std::size_t row = k * scratch.sum_features, at = k * m.stride + start;
+            sgd_block(first + row, second + row, centre, stop - start, scratch.received[k], rate, step, m.means + at,
+                      m.scales + at);
+        }
+    }
+    for (std::size_t k = 0; k < m.components; ++k)
+        if (scratch.received[k] >= negligible<T>) m.log_dets[k] = log_det(m.scales + k * m.stride, m.stride);
+}
+
+// Whole steps over consecutive rows of x, all with the same smoothing and rate.
+// INOUT m; IN x[steps * batch, features]; OUT report.
+template <class T>
+void sgd_steps(Model<T> m, const T *x, std::size_t x_stride, std::size_t steps, Filter g, SgdStep step, Scratch<T> scratch,
+               Report report) {
+    for (std::size_t t = 0; t < steps; ++t, x += scratch.batch * x_stride) {
+        if (scratch.batch == 1) {
+            assign_one(m, x, g, scratch, t, report);
+            for (std::size_t j = 0; j < m.components; ++j)
+                if (scratch.received[j] >= negligible<T>)
+                    m.log_dets[j] = sgd_row(scratch.samples, m.means + j * m.stride, m.scales + j * m.stride, m.features,
+                                            m.stride, T(step.rate * scratch.received[j]), T(step.scale_min),
+                                            T(step.scale_max));
+        } else {
+            assign_many(m, x, x_stride, g, scratch, t, report);
+            sgd_batch(m, g, step, scratch);
+        }
+        // [E9] logits, from the share of the batch that each component received.
+        for (std::size_t k = 0; k < m.components; ++k)
+            m.logits[k] += step.rate * (scratch.received[k] / double(scratch.batch) - scratch.weights[k]);
+    }
+}
+
+} // namespace

@@ -1,0 +1,62 @@
+// Smoothing on the component grid. The Gaussian filter of a torus is a product of a filter along columns and one
+// along rows, so smoothing all K scores costs K * (rows + columns) instead of K * K.
+#pragma once
+#include "lanes.h"
+
+namespace {
+
+// [E5] weight of component j when `winner` has won.
+inline double filter_weight(const Filter &g, std::size_t winner, std::size_t j) {
+    return g.along_rows[winner / g.columns * g.rows + j / g.columns] *
+           g.along_columns[winner % g.columns * g.columns + j % g.columns];
+}
+
+// out = filter applied to values laid out on the grid, `width` numbers a cell.
+// IN values, scratch half, OUT out: [rows * columns, width].
+inline void smooth(const Filter &g, const double *values, std::size_t width, double *half, double *out) {
+    const std::size_t line = g.columns * width;
+    for (std::size_t a = 0; a < g.rows; ++a)
+        for (std::size_t b = 0; b < g.columns; ++b) {
+            double *to = half + a * line + b * width;
+            for (std::size_t i = 0; i < width; ++i) to[i] = 0;
+            for (std::size_t c = 0; c < g.columns; ++c) {
+                const double w = g.along_columns[b * g.columns + c];
+                const double *from = values + a * line + c * width;
+                for (std::size_t i = 0; i < width; ++i) to[i] += w * from[i];
+            }
+        }
+    for (std::size_t a = 0; a < g.rows; ++a) {
+        double *to = out + a * line;
+        for (std::size_t i = 0; i < line; ++i) to[i] = 0;
+        for (std::size_t c = 0; c < g.rows; ++c) {
+            const double w = g.along_rows[a * g.rows + c];
+            const double *from = half + c * line;
+            for (std::size_t i = 0; i < line; ++i) to[i] += w * from[i];
+        }
+    }
+}
+
+inline std::size_t argmax(const double *values, std::size_t count) {
+    std::size_t best = 0;
+    for (std::size_t k = 1; k < count; ++k)
+        if (values[k] > values[best]) best = k;
+    return best;
+}
+
+struct Win {
+    std::size_t component;
+    double loss, max_component; // smoothed score of the winner; best score without smoothing
+};
+
+// [E6] the component whose smoothed score is highest; the lowest index wins a tie.
+inline Win pick(const Filter &g, const double *scores, double *scratch) {
+    const std::size_t count = g.rows * g.columns;
+    const std::size_t best = argmax(scores, count);
+    if (g.identity) return {best, scores[best], scores[best]};
+    double *smoothed = scratch + count;
+    smooth(g, scores, 1, scratch, smoothed);
+    const std::size_t winner = argmax(smoothed, count);
+    return {winner, smoothed[winner], scores[best]};
+}
+
+} // namespace

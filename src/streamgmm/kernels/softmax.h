@@ -1,0 +1,65 @@
+// Weights from logits: exponentials of a few dozen numbers at every step, so they are vectorised.
+#pragma once
+#include "lanes.h"
+
+namespace {
+
+// exp(x) for x <= 0, to the last bit or two; arguments below -700 count as -700.
+inline Pack<double> exp_negative(const Pack<double> &x) {
+    Pack<double> result;
+    for (std::size_t i = 0; i < pack_vectors; ++i) {
+        using V = Lanes<double>::vector;
+        const V floor = V{} - 700.0;
+        const V a = x.v[i] < floor ? floor : x.v[i];
+        const double shift = 6755399441055744.0; // 1.5 * 2^52: adding it rounds to an integer
+        const V rounded = a * 1.44269504088896340736 + shift;
+        const V n = rounded - shift;
+        V r = a - n * 0.693145751953125;
+        r = r - n * 1.42860682030941723212e-6;
+        V p = V{} + 1.0 / 6227020800.0; // Taylor series to r^13: below 1e-17 for |r| <= log(2)/2
+        const double coefficient[] = {1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
+                                      1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0};
+        for (double c : coefficient) p = p * r + c;
+        Lanes<double>::bits power;
+        std::memcpy(&power, &rounded, sizeof power);
+        power = (power + Lanes<double>::bias) << Lanes<double>::mantissa_bits; // 2^n: the low bits of `rounded` hold n
+        V scale;
+        std::memcpy(&scale, &power, sizeof scale);
+        result.v[i] = p * scale;
+    }
+    return result;
+}
+
+inline std::size_t padded_components(std::size_t components) {
+    return (components + pack_lanes<double> - 1) / pack_lanes<double> * pack_lanes<double>;
+}
+
+inline double maximum(const double *values, std::size_t count) {
+    double best = values[0];
+    for (std::size_t k = 1; k < count; ++k) best = values[k] > best ? values[k] : best;
+    return best;
+}
+
+// Gives exp(values - max) and returns log(sum exp(values)).
+// IN values[count], scratch and OUT out[padded_components(count)].
+inline double exponentials(const double *values, std::size_t count, double *out, double *total) {
+    const double top = maximum(values, count);
+    const std::size_t padded = padded_components(count);
+    for (std::size_t k = 0; k < count; ++k) out[k] = values[k] - top;
+    for (std::size_t k = count; k < padded; ++k) out[k] = -700.0;
+    for (std::size_t k = 0; k < padded; k += pack_lanes<double>) store(out + k, exp_negative(load(out + k)));
+    double s = 0;
+    for (std::size_t k = 0; k < count; ++k) s += out[k];
+    *total = s;
+    return top + __builtin_log(s);
+}
+
+// [E1] weights = softmax(logits), and their logarithms.  IN logits, OUT weights (padded), OUT log_weights.
+inline void softmax(const double *logits, std::size_t count, double *weights, double *log_weights) {
+    double total;
+    const double lse = exponentials(logits, count, weights, &total);
+    for (std::size_t k = 0; k < count; ++k) weights[k] /= total;
+    for (std::size_t k = 0; k < count; ++k) log_weights[k] = logits[k] - lse;
+}
+
+} // namespace

@@ -1,0 +1,67 @@
+// Plain data shared by the bindings and every compiled copy of the loops. No functions live here: code that two
+// objects compile for different machines must never be merged by the linker.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace streamgmm {
+
+// Parameters of a mixture. Rows are `stride` numbers apart: features first, then padding to whole packs with
+// means 0 and scales 1, which adds nothing to a distance or a determinant when the sample is padded with zeros.
+template <class T> struct Model {
+    T *means, *scales;         // [components, stride]
+    double *logits, *log_dets; // [components]
+    std::size_t components, features, stride;
+};
+
+struct Filter {
+    const double *along_rows;    // [rows, rows], circulant
+    const double *along_columns; // [columns, columns], circulant
+    std::size_t rows, columns;
+    bool identity; // sigma so small that nothing reaches a neighbour
+};
+
+// Work space for steps of `batch` samples.
+template <class T> struct Scratch {
+    T *samples;           // [batch, stride] padded copies of the samples of a step
+    T *shifted;           // [components, stride] means * scales
+    double *scores;       // [batch, components]
+    double *weights;      // [components, padded]
+    double *log_weights;  // [components]
+    double *received;     // [components] weight that each component receives from a step
+    double *pair;         // [2 * components]
+    double *sums;         // three arrays of [components, sum_features]
+    std::size_t *winners; // [batch]
+    std::size_t batch, sum_features;
+};
+
+// What each step reports, and how often each component has won.  OUT [steps], OUT [steps], INOUT [components].
+struct Report {
+    double *losses, *max_components;
+    std::int64_t *wins;
+};
+
+struct SgdStep {
+    double rate, scale_min, scale_max;
+};
+
+// Answers for scored rows; a null pointer means that nobody asked.
+struct Answers {
+    double *scores;         // [rows, components]
+    double *log_likelihood; // [rows]
+    double *max_component;  // [rows]
+    std::int64_t *winner;   // [rows]
+};
+
+template <class T> struct Table {
+    void (*log_dets)(Model<T>);
+    void (*score)(Model<T>, const T *x, std::size_t x_stride, std::size_t rows, Scratch<T>, Answers);
+    void (*sgd_steps)(Model<T>, const T *x, std::size_t x_stride, std::size_t steps, Filter, SgdStep, Scratch<T>, Report);
+};
+
+struct Loops {
+    Table<float> single;
+    Table<double> twice;
+};
+
+} // namespace streamgmm

@@ -1,0 +1,85 @@
+"""Pictures of mixtures and runs. Every function gives a matplotlib figure and touches no global state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamgmm.grid import Grid
+from streamgmm.mixture import Mixture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as problem:
+        raise ImportError("pictures need matplotlib: pip install 'streamgmm[plots]'") from problem
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def image_shape(n_features: int) -> tuple[int, ...] | None:
+    """The shape of a square image of so many numbers, gray or RGB, or None.
+
+    >>> image_shape(784), image_shape(3072), image_shape(617)
+    ((28, 28), (32, 32, 3), None)
+    """
+    for channels in (1, 3):
+        side = isqrt(n_features // channels)
+        if side > 1 and side * side * channels == n_features:
+            return (side, side) if channels == 1 else (side, side, 3)
+    return None
+
+
+def centroids(mixture: Mixture, grid: Grid, shape: Sequence[int] | None = None) -> Figure:
+    """The means on their grid, each with its weight in percent.
+
+    Images are drawn as images (``shape`` is guessed if not given), other features as lines.
+    """
+    shape = tuple(shape) if shape is not None else image_shape(mixture.n_features)
+    means, weights = mixture.means, mixture.weights
+    low, high = float(means.min()), float(means.max())
+    figure = _figure(1.0 * grid.columns + 0.2, 1.12 * grid.rows + 0.6)
+    axes = np.atleast_2d(figure.subplots(grid.rows, grid.columns, squeeze=False))
+    for k, ax in enumerate(axes.ravel()):
+        if shape is None:
+            ax.plot(means[k], linewidth=0.6)
+            ax.set_ylim(low, high)
+        else:
+            picture = means[k].reshape(shape)
+            ax.imshow(np.clip(picture, 0, 1) if picture.ndim == 3 else picture, cmap="gray", vmin=low, vmax=high)
+        ax.set_title(f"{100 * weights[k]:.1f} %", fontsize=7, pad=2, color="black" if weights[k] > 1e-3 else "tab:red")
+        ax.set_xticks([])
+        ax.set_yticks([])
+    figure.suptitle(f"{mixture.n_components} means on their {grid.rows}×{grid.columns} grid, with weights", fontsize=9)
+    return figure
+
+
+def curve(events: Sequence[dict[str, Any]], others: dict[str, Sequence[dict[str, Any]]] | None = None) -> Figure:
+    """Log-likelihood, σ and learning rate over samples; ``others`` adds the log-likelihood of further runs."""
+    figure = _figure(7, 5)
+    top, bottom = figure.subplots(2, 1, sharex=True)
+
+    def column(rows: Sequence[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
+        known = [(r["samples"], r[name]) for r in rows if r.get(name) is not None and r["samples"] > 0]
+        return [s for s, _ in known], [v for _, v in known]
+
+    top.plot(*column(events, "max_component"), label="max-component", color="tab:blue")
+    top.plot(*column(events, "loss"), label="objective (smoothed on the grid)", color="tab:cyan", linestyle="--")
+    for label, rows in (others or {}).items():
+        top.plot(*column(rows, "max_component"), label=label, color="tab:orange")
+    top.set_ylabel("log-likelihood (nats)")
+    top.legend(fontsize=8)
+    bottom.plot(*column(events, "sigma"), label="σ", color="tab:green")
+    bottom.plot(*column(events, "learning_rate"), label="learning rate", color="tab:purple")
+    bottom.set_yscale("log")
+    bottom.set_xlabel("samples")
+    bottom.legend(fontsize=8)
+    for ax in (top, bottom):
+        ax.grid(alpha=0.3)
+    return figure

@@ -1,0 +1,45 @@
+"""One live line for anything that takes longer than a moment, on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from streamgmm.training import Check
+
+Update = Callable[[int, Check | None], None]
+
+
+def describe(check: Check) -> str:
+    """The figures of a check in a few words."""
+    return f"L {check.max_component:.1f}  σ {check.sigma:.3f}  ε {check.learning_rate:.4f}  live {check.live}"
+
+
+@contextmanager
+def live_line(label: str, total: int | None, enabled: bool = True) -> Iterator[Update]:
+    """Gives a function to call with samples done and the latest check; the line vanishes from pipes and logs."""
+    if not enabled:
+        yield lambda done, check: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.finished_speed or task.speed or 0:,.0f}/s", no_wrap=True)
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=12), Speed(), TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=5) as progress:
+        task = progress.add_task(label, total=total, figures="")
+
+        def update(done: int, check: Check | None) -> None:
+            if check is None:
+                progress.update(task, completed=done)
+            else:
+                progress.update(task, completed=done, figures=describe(check))
+
+        yield update

@@ -1,0 +1,21 @@
+"""Update rules. Each is a frozen set of settings with an explicit state; see ``rules.base``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamgmm.rules.base import Moment, Rule, RuleState
+from streamgmm.rules.sgd import SGD
+
+__all__ = ["RULES", "SGD", "Moment", "Rule", "RuleState", "from_settings"]
+
+RULES: dict[str, type[Rule]] = {rule.name: rule for rule in (SGD,)}
+
+
+def from_settings(settings: dict[str, Any]) -> Rule:
+    """The rule that ``Rule.settings`` described."""
+    values = dict(settings)
+    name = values.pop("name", None)
+    if name not in RULES:
+        raise ValueError(f"rule {name!r} is unknown; this version has {', '.join(RULES)}.")
+    return RULES[name](**values)

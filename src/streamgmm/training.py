@@ -1,0 +1,171 @@
+"""The loop, and nothing else: samples in, parameters and checks out.
+
+Every chunk is cut at the next check, so the loops run with a fixed filter and rate and the control runs once per
+period. Feeding the same stream in any chunking gives bit-identical parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm import annealing
+from streamgmm.annealing import Annealing, Schedule
+from streamgmm.grid import Grid, filters
+from streamgmm.kernels import Floats, Parameters
+from streamgmm.rules import Moment, Rule, RuleState
+
+SCALE_MIN = 1e-3
+USAGE_SAMPLES = 50  # a component's share of wins is averaged over so many samples per component
+LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
+
+
+class Check(NamedTuple):
+    """What is known at the end of a period; ``loss`` and ``max_component`` are smoothed over about one period."""
+
+    samples: int
+    loss: float
+    max_component: float
+    sigma: float
+    learning_rate: float
+    live: int
+    shrunk: bool
+
+
+@dataclass
+class TrainingState:
+    """All that training needs to go on: save it, load it, and nothing can tell that it ever stopped."""
+
+    parameters: Parameters
+    grid: Grid
+    schedule: Schedule
+    annealing: Annealing
+    rule: Rule
+    rule_state: RuleState
+    rng: np.random.Generator
+    batch_size: int = 1
+    scale_max: float = 20.0**0.5
+    pending: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    wins: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    usage: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def n_samples(self) -> int:
+        """Samples received, those pending included."""
+        return self.annealing.samples + len(self.pending)
+
+    @property
+    def live(self) -> int:
+        """Components that win at least a tenth of an even share of recent samples."""
+        return int((self.usage >= LIVE_SHARE / self.grid.size).sum())
+
+
+def begin(
+    parameters: Parameters,
+    grid: Grid,
+    schedule: Schedule,
+    rule: Rule,
+    rng: np.random.Generator,
+    *,
+    batch_size: int = 1,
+    precision_max: float = 20.0,
+) -> TrainingState:
+    """The state before the first sample; takes over ``parameters`` and changes them from now on."""
+    scale_max = precision_max**0.5
+    np.clip(parameters.scales, SCALE_MIN, scale_max, out=parameters.scales)
+    parameters.refresh()
+    return TrainingState(
+        parameters=parameters,
+        grid=grid,
+        schedule=schedule,
+        annealing=annealing.start(schedule),
+        rule=rule,
+        rule_state=rule.start(parameters, annealed=schedule.sigma_init > schedule.sigma_min),
+        rng=rng,
+        batch_size=batch_size,
+        scale_max=scale_max,
+        pending=np.empty((0, parameters.n_features), parameters.dtype),
+        wins=np.zeros(grid.size, np.int64),
+        usage=np.full(grid.size, 1 / grid.size),
+    )
+
+
+def feed(state: TrainingState, x: npt.ArrayLike) -> list[Check]:
+    """Learns from rows (N, D) and gives the checks that fell due; the rest of a batch stays pending."""
+    rows = np.asarray(x, dtype=state.parameters.dtype)
+    checks: list[Check] = []
+    if len(state.pending):
+        missing = state.batch_size - len(state.pending)
+        batch, rows = np.concatenate([state.pending, rows[:missing]]), rows[missing:]
+        if len(batch) < state.batch_size:
+            state.pending = batch
+            return checks
+        state.pending = batch[:0]
+        checks += _advance(state, batch)
+    whole = len(rows) - len(rows) % state.batch_size
+    start = 0
+    while start < whole:
+        stop = min(whole, start + _samples_to_check(state))
+        checks += _advance(state, rows[start:stop])
+        start = stop
+    state.pending = rows[whole:].copy()
+    return checks
+
+
+def flush(state: TrainingState) -> list[Check]:
+    """Learns from a pending partial batch as one smaller step."""
+    rows, state.pending = state.pending, state.pending[:0]
+    return _advance(state, rows, batch_size=len(rows)) if len(rows) else []
+
+
+def _samples_to_check(state: TrainingState) -> int:
+    """Samples of the whole steps up to and including the one that completes the period."""
+    period = state.schedule.period
+    missing = period - state.annealing.samples % period
+    return -(-missing // state.batch_size) * state.batch_size
+
+
+def _advance(state: TrainingState, rows: Floats, batch_size: int | None = None) -> list[Check]:
+    size = batch_size or state.batch_size
+    before = state.annealing.samples
+    steps = state.rule.advance(
+        state.rule_state,
+        state.parameters,
+        rows,
+        filters(state.grid, state.annealing.sigma),
+        size,
+        (SCALE_MIN, state.scale_max),
+    )
+    state.wins += steps.wins
+    state.annealing = annealing.observe(
+        state.schedule, state.annealing, steps.losses.tolist(), steps.max_components.tolist(), size
+    )
+    period = state.schedule.period
+    return [_check(state)] if state.annealing.samples // period > before // period else []
+
+
+def _check(state: TrainingState) -> Check:
+    total = int(state.wins.sum())
+    weight = min(1.0, total / (USAGE_SAMPLES * state.grid.size))
+    state.usage = (1 - weight) * state.usage + weight * state.wins / total
+    state.wins = np.zeros_like(state.wins)
+    state.annealing, shrunk = annealing.check(state.schedule, state.annealing)
+    state.rule.check(state.rule_state, state.parameters, Moment(state.annealing.sigma, shrunk), state.rng)
+    return current(state, shrunk)
+
+
+def current(state: TrainingState, shrunk: bool = False) -> Check:
+    """The figures of this moment, in the form of a check."""
+    loss, top = state.annealing.loss, state.annealing.max_component
+    return Check(
+        samples=state.annealing.samples,
+        loss=float("nan") if loss is None else loss,
+        max_component=float("nan") if top is None else top,
+        sigma=state.annealing.sigma,
+        learning_rate=state.rule.learning_rate(state.rule_state),
+        live=state.live,
+        shrunk=shrunk,
+    )
