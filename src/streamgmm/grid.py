@@ -59,11 +59,11 @@ LAYOUTS = {"torus": torus, "ring": ring}
 
 def _line_filter(length: int, sigma: float) -> npt.NDArray[np.float64]:
     cells = np.arange(length)
-    ahead = np.abs(cells[:, None] - cells)
-    distance = np.minimum(ahead, length - ahead)
+    distance = np.minimum(cells, length - cells)
     with np.errstate(over="ignore"):  # a width near zero: the quotient is infinite, its exponential zero
         bell = np.exp(-0.5 * (distance / sigma) ** 2)
-    return bell / bell.sum(1, keepdims=True)
+    bell /= bell.sum()
+    return bell[(cells - cells[:, None]) % length]
 
 
 def filters(grid: Grid, sigma: float) -> Filters:

@@ -27,6 +27,20 @@ def score(means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), orde
 def score(means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None, log_likelihood: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, max_component: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, winner: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
 
 @overload
+def read_all(values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], times: int) -> float: ...
+
+@overload
+def read_all(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], times: int) -> float:
+    """Yardstick: reads an array so many times."""
+
+@overload
+def rewrite_all(values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], times: int) -> None: ...
+
+@overload
+def rewrite_all(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], times: int) -> None:
+    """Yardstick: reads and writes an array so many times."""
+
+@overload
 def first_unfit_row(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], limit: float) -> int: ...
 
 @overload

@@ -134,6 +134,13 @@ template <class T> std::size_t row_stride(const Samples<T> &x, std::size_t featu
     return x.shape(0) < 2 ? features : std::size_t(x.stride(0));
 }
 
+// A pointer into `room` at the start of a cache line, with `count` numbers behind it.
+template <class T> T *aligned(std::vector<T> &room, std::size_t count) {
+    room.resize(count + pack_bytes / sizeof(T));
+    const auto address = reinterpret_cast<std::uintptr_t>(room.data());
+    return room.data() + (pack_bytes - address % pack_bytes) % pack_bytes / sizeof(T);
+}
+
 // Owns what Scratch points to.
 template <class T> struct Workspace {
     std::vector<T> samples, shifted;
@@ -145,16 +152,13 @@ template <class T> struct Workspace {
         const std::size_t k = m.components, padded = (k + 15) / 16 * 16;
         std::size_t sum_features = many ? 16384 / k / 32 * 32 : 0;
         if (many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
-        samples.resize(batch * m.stride);
-        shifted.resize(many ? k * m.stride : 0);
         winners.resize(batch);
-        numbers.resize(batch * k + padded + 4 * k + 3 * k * sum_features);
-        double *at = numbers.data();
+        double *at = aligned(numbers, batch * k + padded + 4 * k + 3 * k * sum_features);
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
                *pair = take(2 * k), *sums = take(3 * k * sum_features);
-        scratch = {samples.data(), shifted.data(),      scores, weights, log_weights, received, pair, sums,
-                   winners.data(), batch,               sum_features};
+        T *rows = aligned(samples, batch * m.stride), *products = aligned(shifted, many ? k * m.stride : 0);
+        scratch = {rows, products, scores, weights, log_weights, received, pair, sums, winners.data(), batch, sum_features};
     }
 };
 
@@ -228,6 +232,20 @@ template <class T> std::int64_t first_unfit_row(Samples<T> x, double limit) {
     return -1;
 }
 
+template <class T> using Line = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T> double read_all(Line<T> values, std::size_t times) {
+    double total = 0;
+    nb::gil_scoped_release unlocked;
+    for (std::size_t i = 0; i < times; ++i) total += double(loops<T>().read_all(values.data(), values.shape(0)));
+    return total;
+}
+
+template <class T> void rewrite_all(Line<T> values, std::size_t times) {
+    nb::gil_scoped_release unlocked;
+    for (std::size_t i = 0; i < times; ++i) loops<T>().rewrite_all(values.data(), values.shape(0), T(i % 2 ? 0.5 : 2));
+}
+
 template <class T> void bind(nb::module_ &m) {
     m.def("refresh_log_dets", &refresh_log_dets<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "features"_a);
@@ -238,6 +256,9 @@ template <class T> void bind(nb::module_ &m) {
     m.def("score", &score<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "scores"_a.noconvert().none(),
           "log_likelihood"_a.noconvert().none(), "max_component"_a.noconvert().none(), "winner"_a.noconvert().none());
+    m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "Yardstick: reads an array so many times.");
+    m.def("rewrite_all", &rewrite_all<T>, "values"_a.noconvert(), "times"_a,
+          "Yardstick: reads and writes an array so many times.");
     m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a);
 }
 

@@ -1,7 +1,7 @@
 // Packs of 128 bytes, whatever the width of the machine's vectors.
 //
 // A pack has the same lanes in every object, so a sum over features adds the same numbers in the same order with
-// 16-, 32- and 64-byte vectors: results differ between objects only where one of them has no fused multiply-add.
+// 16-, 32- and 64-byte vectors; what is left between objects is which products and sums the compiler fuses.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,12 @@
 
 #ifndef STREAMGMM_WIDTH
 #error "compile with -DSTREAMGMM_WIDTH=<bytes of a hardware vector>"
+#endif
+
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
 #endif
 
 // Everything that the loops use has internal linkage: the linker must never take one object's code for another's.
@@ -24,12 +30,14 @@ constexpr std::size_t pack_vectors = pack_bytes / STREAMGMM_WIDTH;
 template <class T> struct Lanes;
 template <> struct Lanes<float> {
     typedef float vector __attribute__((vector_size(STREAMGMM_WIDTH)));
+    typedef float anywhere __attribute__((vector_size(STREAMGMM_WIDTH), aligned(4), may_alias));
     typedef std::int32_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
     static constexpr int mantissa_bits = 23;
     static constexpr std::int32_t bias = 127, mantissa_mask = 0x7fffff, one = 0x3f800000;
 };
 template <> struct Lanes<double> {
     typedef double vector __attribute__((vector_size(STREAMGMM_WIDTH)));
+    typedef double anywhere __attribute__((vector_size(STREAMGMM_WIDTH), aligned(8), may_alias));
     typedef std::int64_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
     static constexpr int mantissa_bits = 52;
     static constexpr std::int64_t bias = 1023, mantissa_mask = 0xfffffffffffffLL, one = 0x3ff0000000000000LL;
@@ -41,21 +49,29 @@ template <class T> struct Pack {
     typename Lanes<T>::vector v[pack_vectors];
 };
 
+template <class T> constexpr std::size_t vector_lanes = STREAMGMM_WIDTH / sizeof(T);
+
+template <class T> inline typename Lanes<T>::vector load_vector(const T *from) {
+    return *reinterpret_cast<const typename Lanes<T>::anywhere *>(from);
+}
+
+template <class T> inline void store_vector(T *to, typename Lanes<T>::vector v) {
+    *reinterpret_cast<typename Lanes<T>::anywhere *>(to) = v;
+}
+
 template <class T> inline Pack<T> load(const T *from) {
     Pack<T> p;
-    for (std::size_t i = 0; i < pack_vectors; ++i)
-        std::memcpy(&p.v[i], from + i * (STREAMGMM_WIDTH / sizeof(T)), STREAMGMM_WIDTH);
+    UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) p.v[i] = load_vector(from + i * vector_lanes<T>);
     return p;
 }
 
 template <class T> inline void store(T *to, const Pack<T> &p) {
-    for (std::size_t i = 0; i < pack_vectors; ++i)
-        std::memcpy(to + i * (STREAMGMM_WIDTH / sizeof(T)), &p.v[i], STREAMGMM_WIDTH);
+    UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) store_vector(to + i * vector_lanes<T>, p.v[i]);
 }
 
 template <class T> inline Pack<T> fill(T value) {
     Pack<T> p;
-    for (std::size_t i = 0; i < pack_vectors; ++i) p.v[i] = typename Lanes<T>::vector{} + value;
+    UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) p.v[i] = typename Lanes<T>::vector{} + value;
     return p;
 }
 
@@ -79,7 +95,7 @@ template <class T> inline Pack<T> pad(const Pack<T> &p, std::size_t used, T valu
 // 1/p with one division for two vectors: division is the slowest operation of an update.
 template <class T> inline Pack<T> reciprocal(const Pack<T> &p) {
     Pack<T> r;
-    for (std::size_t i = 0; i < pack_vectors / 2; ++i) {
+    UNROLL for (std::size_t i = 0; i < pack_vectors / 2; ++i) {
         const auto a = p.v[i], b = p.v[i + pack_vectors / 2];
         const auto both = T(1) / (a * b);
         r.v[i] = b * both;
@@ -96,7 +112,7 @@ template <class T> class LogProduct {
     int since_split = 0;
 
     void split() {
-        for (std::size_t i = 0; i < pack_vectors; ++i) {
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
             typename L::bits b;
             std::memcpy(&b, &mantissa.v[i], sizeof b);
             exponent[i] += (b >> L::mantissa_bits) - L::bias;
@@ -108,7 +124,7 @@ template <class T> class LogProduct {
 
   public:
     void multiply(const Pack<T> &factor) {
-        for (std::size_t i = 0; i < pack_vectors; ++i) {
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
             typename L::bits b;
             std::memcpy(&b, &factor.v[i], sizeof b);
             exponent[i] += (b >> L::mantissa_bits) - L::bias;
@@ -127,8 +143,8 @@ template <class T> class LogProduct {
         double product = 1;
         for (std::size_t i = 0; i < pack_lanes<T>; ++i) product *= double(lane[i]);
         std::int64_t exponents = 0;
-        for (std::size_t i = 0; i < pack_vectors; ++i)
-            for (std::size_t j = 0; j < STREAMGMM_WIDTH / sizeof(T); ++j) exponents += exponent[i][j];
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i)
+            for (std::size_t j = 0; j < vector_lanes<T>; ++j) exponents += exponent[i][j];
         return __builtin_log(product) + double(exponents) * 0.693147180559945309417232121458;
     }
 };

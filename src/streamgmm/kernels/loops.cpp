@@ -1,5 +1,6 @@
 // One object of loops: compiled with -DSTREAMGMM_WIDTH=<bytes> -DSTREAMGMM_TABLE=<name> and the flags of one machine.
 #include "sgd.h"
+#include "yardstick.h"
 
 namespace {
 
@@ -28,7 +29,7 @@ void score(Model<T> m, const T *x, std::size_t x_stride, std::size_t rows, Scrat
     }
 }
 
-template <class T> constexpr Table<T> table = {refresh_log_dets<T>, score<T>, sgd_steps<T>};
+template <class T> constexpr Table<T> table = {refresh_log_dets<T>, score<T>, read_all<T>, rewrite_all<T>, sgd_steps<T>};
 
 } // namespace
 

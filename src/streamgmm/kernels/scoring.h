@@ -21,20 +21,20 @@ template <class T, int C> inline void distances(const T *x, const T *means, cons
     for (std::size_t start = 0; start < stride; start += block_features) {
         const std::size_t stop = stride - start < block_features ? stride : start + block_features;
         Pack<T> acc[C];
-        for (int c = 0; c < C; ++c) acc[c] = fill(T(0));
+        UNROLL for (int c = 0; c < C; ++c) acc[c] = fill(T(0));
         for (std::size_t d = start; d < stop; d += pack_lanes<T>) {
             const Pack<T> xs = load(x + d);
-            for (int c = 0; c < C; ++c) {
+            UNROLL for (int c = 0; c < C; ++c) {
                 const Pack<T> m = load(means + c * stride + d), s = load(scales + c * stride + d);
-                for (std::size_t i = 0; i < pack_vectors; ++i) {
+                UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
                     const auto z = (xs.v[i] - m.v[i]) * s.v[i];
                     acc[c].v[i] += z * z;
                 }
             }
         }
-        for (int c = 0; c < C; ++c) total[c] += double(sum(acc[c]));
+        UNROLL for (int c = 0; c < C; ++c) total[c] += double(sum(acc[c]));
     }
-    for (int c = 0; c < C; ++c) out[c] = bounded<T>(total[c]);
+    UNROLL for (int c = 0; c < C; ++c) out[c] = bounded<T>(total[c]);
 }
 
 // [E2] scores of all components for one sample.  IN x (padded), OUT scores[components].
@@ -60,25 +60,23 @@ template <class T, int R, int C>
 inline void tile(const T *x, std::size_t x_stride, const T *shifted, const T *scales, std::size_t stride, std::size_t start,
                  std::size_t stop, double *out, std::size_t out_stride) {
     Pack<T> acc[R][C];
-    for (int r = 0; r < R; ++r)
-        for (int c = 0; c < C; ++c) acc[r][c] = fill(T(0));
+    UNROLL for (int r = 0; r < R; ++r)
+        UNROLL for (int c = 0; c < C; ++c) acc[r][c] = fill(T(0));
     for (std::size_t d = start; d < stop; d += pack_lanes<T>)
-        for (std::size_t i = 0; i < pack_vectors; ++i) {
-            const std::size_t at = d + i * (STREAMGMM_WIDTH / sizeof(T));
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
+            const std::size_t at = d + i * vector_lanes<T>;
             typename Lanes<T>::vector xs[R];
-            for (int r = 0; r < R; ++r) std::memcpy(&xs[r], x + r * x_stride + at, STREAMGMM_WIDTH);
-            for (int c = 0; c < C; ++c) {
-                typename Lanes<T>::vector s, b;
-                std::memcpy(&s, scales + c * stride + at, STREAMGMM_WIDTH);
-                std::memcpy(&b, shifted + c * stride + at, STREAMGMM_WIDTH);
-                for (int r = 0; r < R; ++r) {
+            UNROLL for (int r = 0; r < R; ++r) xs[r] = load_vector(x + r * x_stride + at);
+            UNROLL for (int c = 0; c < C; ++c) {
+                const auto s = load_vector(scales + c * stride + at), b = load_vector(shifted + c * stride + at);
+                UNROLL for (int r = 0; r < R; ++r) {
                     const auto z = xs[r] * s - b;
                     acc[r][c].v[i] += z * z;
                 }
             }
         }
-    for (int r = 0; r < R; ++r)
-        for (int c = 0; c < C; ++c) out[r * out_stride + c] += double(sum(acc[r][c]));
+    UNROLL for (int r = 0; r < R; ++r)
+        UNROLL for (int c = 0; c < C; ++c) out[r * out_stride + c] += double(sum(acc[r][c]));
 }
 
 // As many accumulators as the machine has registers for.

@@ -23,7 +23,7 @@ inline double sgd_row(const T *x, T *means, T *scales, std::size_t features, std
     for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
         const Pack<T> xs = load(x + d), s = load(scales + d), inverse = reciprocal(s);
         Pack<T> m = load(means + d), moved;
-        for (std::size_t i = 0; i < pack_vectors; ++i) {
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
             using V = typename Lanes<T>::vector;
             const V away = xs.v[i] - m.v[i], pulled = s.v[i] * away, one = V{} + T(1);
             V share = rate * s.v[i] * s.v[i];

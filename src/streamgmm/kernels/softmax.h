@@ -7,7 +7,7 @@ namespace {
 // exp(x) for x <= 0, to the last bit or two; arguments below -700 count as -700.
 inline Pack<double> exp_negative(const Pack<double> &x) {
     Pack<double> result;
-    for (std::size_t i = 0; i < pack_vectors; ++i) {
+    UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
         using V = Lanes<double>::vector;
         const V floor = V{} - 700.0;
         const V a = x.v[i] < floor ? floor : x.v[i];

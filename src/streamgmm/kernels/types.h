@@ -56,6 +56,8 @@ struct Answers {
 template <class T> struct Table {
     void (*log_dets)(Model<T>);
     void (*score)(Model<T>, const T *x, std::size_t x_stride, std::size_t rows, Scratch<T>, Answers);
+    T (*read_all)(const T *values, std::size_t count);
+    void (*rewrite_all)(T *values, std::size_t count, T factor);
     void (*sgd_steps)(Model<T>, const T *x, std::size_t x_stride, std::size_t steps, Filter, SgdStep, Scratch<T>, Report);
 };
 

@@ -1,0 +1,189 @@
+"""The scikit-learn contract, and what its users expect."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from streamgmm import SGD, StreamingGaussianMixture
+
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+METHODS = "fit partial_fit predict predict_proba score_samples score sample fit_predict bic aic save load \
+max_component_score_samples to_sklearn".split()
+ATTRIBUTES = "weights_ means_ precisions_ covariances_ sigma_ learning_rate_ n_samples_seen_ mixture_".split()
+
+
+@pytest.fixture
+def blobs() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.2, 0.2], [0.2, 0.8], [0.8, 0.2], [0.8, 0.8]])
+    return rng.normal(centres[rng.integers(4, size=6000)], 0.04)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator() -> None:
+    results = check_estimator(StreamingGaussianMixture())
+    assert {r["status"] for r in results} <= {"passed", "skipped"}
+    assert sum(r["status"] == "passed" for r in results) >= 40
+
+
+@quiet
+def test_names_of_the_contract(blobs: np.ndarray) -> None:
+    model = StreamingGaussianMixture()
+    for name in ATTRIBUTES:
+        assert not hasattr(model, name)
+    for name in METHODS:
+        assert callable(getattr(model, name))
+    model.fit(blobs)
+    assert model.n_features_in_ == 2
+    assert model.n_samples_seen_ == 6000
+    for name in ("weights_", "means_", "precisions_", "covariances_"):
+        values = getattr(model, name)
+        assert not values.flags.writeable
+        assert not np.shares_memory(values, model._training.parameters.means_buffer)
+    assert model.weights_.sum() == pytest.approx(1)
+    np.testing.assert_allclose(model.covariances_ * model.precisions_, 1)
+
+
+def test_it_finds_the_blobs(blobs: np.ndarray) -> None:
+    settings = {"precision_max": 1000, "learning_rate_init": 1e-3, "learning_rate_min": 1e-4, "period": 200}
+    model = StreamingGaussianMixture(4, n_epochs=4, random_state=1, **settings).fit(blobs)
+    rivals = GaussianMixture(4, covariance_type="diag", random_state=0).fit(blobs)
+    assert model.score(blobs) > rivals.score(blobs) - 0.3
+    labels = model.predict(blobs)
+    np.testing.assert_array_equal(labels, model.predict_proba(blobs).argmax(1))
+    found = model.means_[np.lexsort(model.means_.round(1).T[::-1])]
+    np.testing.assert_allclose(found, [[0.2, 0.2], [0.2, 0.8], [0.8, 0.2], [0.8, 0.8]], atol=0.02)
+    assert model.score_samples(model.sample(500)[0]).mean() > model.score(blobs) - 0.5
+
+
+@quiet
+def test_criteria_are_scikit_learns(blobs: np.ndarray) -> None:
+    model = StreamingGaussianMixture(4, random_state=0).fit(blobs)
+    theirs = model.to_sklearn()
+    assert model.bic(blobs) == pytest.approx(theirs.bic(blobs), rel=1e-9)
+    assert model.aic(blobs) == pytest.approx(theirs.aic(blobs), rel=1e-9)
+    assert model.score(blobs) == pytest.approx(theirs.score(blobs), rel=1e-9)
+    assert (model.max_component_score_samples(blobs) <= model.score_samples(blobs)).all()
+
+
+@quiet
+def test_float_types(blobs: np.ndarray) -> None:
+    single = StreamingGaussianMixture(4).fit(blobs.astype(np.float32))
+    assert single.means_.dtype == single.weights_.dtype == np.float32
+    single.partial_fit(blobs[:10])
+    assert single.means_.dtype == np.float32
+    whole = StreamingGaussianMixture(4).fit((blobs * 10).astype(np.uint8))
+    assert whole.means_.dtype == np.float64
+    half = StreamingGaussianMixture(4).fit(blobs.astype(np.float16))
+    assert half.means_.dtype == np.float64
+
+
+@quiet
+def test_data_frames_keep_their_names(blobs: np.ndarray) -> None:
+    frame = pd.DataFrame(blobs, columns=["east", "north"])
+    model = StreamingGaussianMixture(4, random_state=0).fit(frame)
+    assert model.feature_names_in_.tolist() == ["east", "north"]
+    assert model.to_sklearn().feature_names_in_.tolist() == ["east", "north"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["north", "east"]])
+    np.testing.assert_array_equal(
+        model.predict(frame), StreamingGaussianMixture(4, random_state=0).fit(blobs).predict(blobs)
+    )
+
+
+@quiet
+def test_copies_are_independent(blobs: np.ndarray) -> None:
+    model = StreamingGaussianMixture(4, batch_size=7, random_state=0).partial_fit(blobs[:1000])
+    before = model.means_.copy()
+    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for twin in twins:
+        np.testing.assert_array_equal(twin.means_, before)
+        twin.partial_fit(blobs[1000:])
+    np.testing.assert_array_equal(model.means_, before)
+    model.partial_fit(blobs[1000:])
+    for twin in twins:
+        np.testing.assert_array_equal(twin.means_, model.means_)
+    assert not hasattr(clone(model), "means_")
+
+
+@quiet
+def test_pipelines_and_searches(blobs: np.ndarray) -> None:
+    pipeline = make_pipeline(MinMaxScaler(), StreamingGaussianMixture(random_state=0))
+    pipeline.fit(100 * blobs)
+    assert np.isfinite(pipeline.score(100 * blobs))
+    search = GridSearchCV(StreamingGaussianMixture(period=100, random_state=0), {"n_components": [1, 4]}, cv=2).fit(
+        blobs[:2000]
+    )
+    assert search.best_params_ == {"n_components": 4}
+
+
+@quiet
+def test_given_starts(blobs: np.ndarray) -> None:
+    start = {
+        "weights_init": [0.1, 0.2, 0.3, 0.4],
+        "means_init": np.arange(8.0).reshape(4, 2) / 8,
+        "precisions_init": np.full((4, 2), 9.0),
+    }
+    tiny = StreamingGaussianMixture(4, learning_rate_init=1e-9, learning_rate_min=1e-9, **start).partial_fit(blobs[:1])
+    np.testing.assert_allclose(tiny.weights_, start["weights_init"], rtol=1e-6)
+    np.testing.assert_allclose(tiny.means_, start["means_init"], atol=1e-6)
+    np.testing.assert_allclose(tiny.precisions_, 9, rtol=1e-6)
+    capped = StreamingGaussianMixture(4, precision_max=5, **start).partial_fit(blobs[:1])
+    assert capped.precisions_.max() <= 5 * (1 + 1e-12)
+    with pytest.raises(ValueError, match=r"means_init has shape \(3, 2\); expected finite numbers of shape \(4, 2\)"):
+        StreamingGaussianMixture(4, means_init=np.zeros((3, 2))).fit(blobs)
+
+
+@quiet
+def test_rules_and_random_states(blobs: np.ndarray) -> None:
+    by_name = StreamingGaussianMixture(4, learning_rate_init=0.05, random_state=0).fit(blobs)
+    by_object = StreamingGaussianMixture(4, rule=SGD(learning_rate_init=0.05), random_state=0).fit(blobs)
+    np.testing.assert_array_equal(by_name.means_, by_object.means_)
+    for make in (lambda: np.random.RandomState(0), lambda: np.random.default_rng(0)):
+        a, b = (StreamingGaussianMixture(4, random_state=make()).fit(blobs) for _ in range(2))
+        np.testing.assert_array_equal(a.means_, b.means_)
+    still = StreamingGaussianMixture(4, annealing=False, random_state=0).fit(blobs)
+    assert (still.sigma_, still.learning_rate_) == (0.01, 0.001)
+    ring = StreamingGaussianMixture(4, grid="ring", random_state=0).fit(blobs)
+    assert (ring._training.grid.rows, ring._training.grid.columns) == (1, 4)
+
+
+def test_warnings_name_the_remedy(blobs: np.ndarray) -> None:
+    with pytest.warns(ConvergenceWarning, match=r"sigma is 2 after 900 samples. Raise n_epochs \(now 1\)"):
+        StreamingGaussianMixture().fit(blobs[:900])
+    with pytest.warns(UserWarning, match="data reach 9.*MinMaxScaler.*precision_max"):
+        StreamingGaussianMixture(4).partial_fit(100 * blobs)
+    with pytest.warns(UserWarning, match="largest variance of a feature is .*MinMaxScaler"):
+        StreamingGaussianMixture(4).partial_fit(0.01 * blobs)
+
+
+@quiet
+def test_progress_is_shown_on_request(blobs: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
+    StreamingGaussianMixture(4, verbose=1).fit(blobs)
+    shown = capsys.readouterr()
+    assert "live 4" in shown.err
+    assert shown.out == ""
+    StreamingGaussianMixture(4).fit(blobs)
+    assert capsys.readouterr().err == ""
+
+
+def test_unfitted_use_is_refused(blobs: np.ndarray, tmp_path: object) -> None:
+    model = StreamingGaussianMixture()
+    for ask in (model.predict, model.score_samples, model.predict_proba, model.bic, model.score):
+        with pytest.raises(NotFittedError, match="call fit or partial_fit"):
+            ask(blobs)
+    for do in (model.sample, lambda: model.save("nowhere")):
+        with pytest.raises(NotFittedError):
+            do()

@@ -1,0 +1,133 @@
+"""Native loops = equations.py, for every width, both float types and awkward sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgmm import equations as eq
+from streamgmm import kernels
+from streamgmm.grid import filters, ring, smoothing_matrix, torus
+from tests.conftest import plain, random_parameters
+
+TOLERANCE = {np.float32: 1e-5, np.float64: 1e-12}
+SIZES = [(1, 1), (1, 5), (2, 33), (6, 1), (7, 31), (9, 16), (12, 784), (16, 129), (64, 50), (5, 2500)]
+BOUNDS = (1e-3, 20**0.5)
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray, dtype: type) -> None:
+    scale = np.abs(expected).max() if expected.size else 1.0
+    np.testing.assert_allclose(found, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * scale)
+
+
+def clear_winner(rng: np.random.Generator, p: kernels.Parameters, count: int) -> np.ndarray:
+    """Samples close to one mean each, so that rounding decides nobody's win."""
+    chosen = rng.integers(len(p), size=count)
+    return (p.means[chosen] + rng.normal(0, 0.02, (count, p.n_features))).astype(p.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("components", "features"), SIZES)
+def test_scores(width: str, dtype: type, components: int, features: int) -> None:
+    rng = np.random.default_rng([components, features])
+    p = random_parameters(rng, components, features, dtype)
+    x = rng.random((11, features)).astype(dtype)
+    exact = x.astype(np.float64)
+    assert_close(kernels.component_scores(p, x), eq.scores(exact, *plain(p)), dtype)
+    found = kernels.score(p, x)
+    assert_close(found.log_likelihood, eq.log_likelihood(exact, *plain(p)), dtype)
+    assert_close(found.max_component, eq.max_component(exact, *plain(p)), dtype)
+    np.testing.assert_array_equal(found.winner, kernels.component_scores(p, x).argmax(1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sigma", [2.0, 0.6, 0.01])
+@pytest.mark.parametrize("batch_size", [1, 3, 16])
+@pytest.mark.parametrize(("components", "features"), SIZES)
+def test_one_sgd_step(width: str, dtype: type, sigma: float, batch_size: int, components: int, features: int) -> None:
+    rng = np.random.default_rng([components, features, batch_size])
+    p = random_parameters(rng, components, features, dtype)
+    grid = torus(components)
+    x = clear_winner(rng, p, batch_size)
+    before = plain(p)
+    g = smoothing_matrix(grid, sigma)
+    logits, means, scales, loss = eq.sgd_step(x.astype(np.float64), *before, g, 0.05, *BOUNDS)
+    report = kernels.sgd_steps(p, x, filters(grid, sigma), rate=0.05, scale_bounds=BOUNDS, batch_size=batch_size)
+    assert_close(p.logits, logits, dtype)
+    assert_close(p.means, means, dtype)
+    assert_close(p.scales, scales, dtype)
+    assert_close(p.log_dets, np.log(scales).sum(1), dtype)
+    assert_close(report.losses, np.array([loss]), dtype)
+    assert_close(report.max_components, eq.max_component(x.astype(np.float64), *before).mean(keepdims=True), dtype)
+    assert report.wins.sum() == batch_size
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 5])
+@pytest.mark.parametrize("layout", [torus, ring])
+def test_fifty_sgd_steps(width: str, dtype: type, batch_size: int, layout: type) -> None:
+    rng = np.random.default_rng(5)
+    components, features, sigma = 6, 41, 0.5
+    p = kernels.Parameters(
+        10 * np.eye(components, features, dtype=dtype), np.ones((components, features)), np.zeros(components)
+    )
+    grid = layout(components)
+    g = smoothing_matrix(grid, sigma)
+    x = clear_winner(rng, p, 50 * batch_size)
+    logits, means, scales = plain(p)
+    losses = []
+    for batch in x.astype(np.float64).reshape(50, batch_size, features):
+        logits, means, scales, loss = eq.sgd_step(batch, logits, means, scales, g, 0.01, *BOUNDS)
+        losses.append(loss)
+    report = kernels.sgd_steps(p, x, filters(grid, sigma), rate=0.01, scale_bounds=BOUNDS, batch_size=batch_size)
+    assert_close(p.logits, logits, dtype)
+    assert_close(p.means, means, dtype)
+    assert_close(p.scales, scales, dtype)
+    assert_close(report.losses, np.array(losses), dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_layout_of_samples_does_not_matter(width: str, dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    start = random_parameters(rng, 4, 37, dtype)
+    x = rng.random((12, 37)).astype(dtype)
+    wide = np.empty((12, 80), dtype)
+    wide[:, 3:40] = x
+    every_other = np.empty((12, 74), dtype)
+    every_other[:, ::2] = x
+    layouts = [x, np.asfortranarray(x), wide[:, 3:40], every_other[:, ::2], x[::-1].copy()[::-1], x.astype(np.float64)]
+    expected = None
+    for rows in layouts:
+        p = start.copy()
+        report = kernels.sgd_steps(p, rows, filters(torus(4), 0.7), rate=0.05, scale_bounds=BOUNDS, batch_size=3)
+        result = [*plain(p), report.losses, kernels.score(p, rows).log_likelihood]
+        if expected is None:
+            expected = result
+        for a, b in zip(result, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_no_samples_change_nothing(width: str) -> None:
+    p = random_parameters(np.random.default_rng(0), 4, 3)
+    before = plain(p)
+    report = kernels.sgd_steps(p, np.empty((0, 3)), filters(torus(4), 1.0), rate=0.1, scale_bounds=BOUNDS)
+    assert report.losses.shape == (0,)
+    assert kernels.score(p, np.empty((0, 3))).log_likelihood.shape == (0,)
+    for a, b in zip(plain(p), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    p = random_parameters(np.random.default_rng(0), 4, 3)
+    with pytest.raises(ValueError, match=r"shape \(2, 5\); expected \(samples, 3\)"):
+        kernels.score(p, np.zeros((2, 5)))
+    with pytest.raises(ValueError, match="5 samples are not whole batches of 2"):
+        kernels.sgd_steps(p, np.zeros((5, 3)), filters(torus(4), 1.0), rate=0.1, scale_bounds=BOUNDS, batch_size=2)
+    with pytest.raises(ValueError, match="one cell for each component"):
+        kernels.sgd_steps(p, np.zeros((5, 3)), filters(torus(6), 1.0), rate=0.1, scale_bounds=BOUNDS)
+    with pytest.raises(ValueError, match="no vector width 'mmx'"):
+        kernels.use_width("mmx")
+    with pytest.raises(ValueError, match="expected \\(components, features\\)"):
+        kernels.Parameters(np.zeros(3), np.ones(3), np.zeros(1))
+    with pytest.raises(ValueError, match="scales have shape"):
+        kernels.Parameters(np.zeros((2, 3)), np.ones((2, 2)), np.zeros(2))

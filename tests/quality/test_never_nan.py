@@ -1,0 +1,55 @@
+"""Whatever finite data come, parameters and answers stay finite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgmm import StreamingGaussianMixture
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def assert_sane(model: StreamingGaussianMixture, x: np.ndarray) -> None:
+    for values in (model.means_, model.precisions_, model.covariances_, model.weights_):
+        assert np.isfinite(values).all()
+    assert model.precisions_.max() <= 20 * (1 + 1e-6)
+    assert model.weights_.sum() == pytest.approx(1, rel=1e-5)
+    assert np.isfinite(model.score_samples(x)).all()
+    assert np.isfinite(model.predict_proba(x)).all()
+    assert np.isfinite([model.sigma_, model._training.annealing.loss]).all()
+
+
+@pytest.mark.parametrize("annealing", [True, False])
+def test_thirty_thousand_features(annealing: bool) -> None:
+    x = np.random.default_rng(0).random((300, 30_000), dtype=np.float32)
+    assert_sane(StreamingGaussianMixture(period=50, annealing=annealing, random_state=0).fit(x), x[:20])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("scale", [1e-6, 1e6, 1e30])
+def test_scaled_data(dtype: type, batch_size: int, scale: float) -> None:
+    x = (scale * np.random.default_rng(0).random((3000, 20))).astype(dtype)
+    assert_sane(StreamingGaussianMixture(9, batch_size=batch_size, period=100, random_state=0).fit(x), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_constant_features(dtype: type, batch_size: int) -> None:
+    x = np.random.default_rng(0).random((3000, 20)).astype(dtype)
+    x[:, :10] = [0, 1, -1, 0.5, 5, 0, 0, 0, 0, 0]
+    assert_sane(StreamingGaussianMixture(9, batch_size=batch_size, period=100, random_state=0).fit(x), x)
+    nothing = np.zeros((3000, 20), dtype)
+    assert_sane(StreamingGaussianMixture(9, batch_size=batch_size, period=100, random_state=0).fit(nothing), nothing)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("value", [1e30, -1e36])
+def test_one_absurd_sample(dtype: type, batch_size: int, value: float) -> None:
+    x = np.random.default_rng(0).random((3000, 20)).astype(dtype)
+    x[1500, 3] = value
+    x[1600] = value
+    settings = {"batch_size": batch_size, "period": 100, "shuffle": False, "random_state": 0}
+    assert_sane(StreamingGaussianMixture(9, **settings).fit(x), x)
