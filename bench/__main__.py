@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bench.measure import aligned, ratio, rates, reading, rewriting
+from bench.measure import aligned, rates, ratio, reading, rewriting
 from bench.peers import NumpySgd
 from streamgmm import kernels
 from streamgmm.grid import filters, torus

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamgmm.grid import Grid
+from streamgmm.grid import Grid, torus
 from streamgmm.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ def image_shape(n_features: int) -> tuple[int, ...] | None:
     return None
 
 
-def centroids(mixture: Mixture, grid: Grid, shape: Sequence[int] | None = None) -> Figure:
-    """The means on their grid, each with its weight in percent.
+def centroids(mixture: Mixture, grid: Grid | None = None, shape: Sequence[int] | None = None) -> Figure:
+    """The means on their grid (a torus if none is given), each with its weight in percent.
 
     Images are drawn as images (``shape`` is guessed if not given), other features as lines.
     """
+    grid = grid or torus(mixture.n_components)
     shape = tuple(shape) if shape is not None else image_shape(mixture.n_features)
     means, weights = mixture.means, mixture.weights
     low, high = float(means.min()), float(means.max())

@@ -19,9 +19,32 @@ from sklearn.utils.estimator_checks import check_estimator
 from streamgmm import SGD, StreamingGaussianMixture
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-METHODS = "fit partial_fit predict predict_proba score_samples score sample fit_predict bic aic save load \
-max_component_score_samples to_sklearn".split()
-ATTRIBUTES = "weights_ means_ precisions_ covariances_ sigma_ learning_rate_ n_samples_seen_ mixture_".split()
+METHODS = [
+    "fit",
+    "partial_fit",
+    "predict",
+    "predict_proba",
+    "score_samples",
+    "score",
+    "sample",
+    "fit_predict",
+    "bic",
+    "aic",
+    "save",
+    "load",
+    "max_component_score_samples",
+    "to_sklearn",
+]
+ATTRIBUTES = [
+    "weights_",
+    "means_",
+    "precisions_",
+    "covariances_",
+    "sigma_",
+    "learning_rate_",
+    "n_samples_seen_",
+    "mixture_",
+]
 
 
 @pytest.fixture
