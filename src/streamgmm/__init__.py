@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from streamgmm.estimator import StreamingGaussianMixture as StreamingGaussianMixture
     from streamgmm.mixture import Mixture as Mixture
     from streamgmm.rules import SGD as SGD
+    from streamgmm.rules import Natural as Natural
+    from streamgmm.rules import StochasticEM as StochasticEM
 
 __version__ = "0.1.0"
 
@@ -28,9 +30,11 @@ _HOMES = {
     "Mixture": "streamgmm.mixture",
     "ModelFileError": "streamgmm.checkpoint",
     "SGD": "streamgmm.rules",
+    "Natural": "streamgmm.rules",
+    "StochasticEM": "streamgmm.rules",
 }
 
-__all__ = ["SGD", "Mixture", "ModelFileError", "StreamingGaussianMixture", "__version__"]
+__all__ = ["SGD", "Mixture", "ModelFileError", "Natural", "StochasticEM", "StreamingGaussianMixture", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,13 +3,18 @@
 The smoothed loss ℓ follows the objective on the time scale of one period. Once per period it is compared with its
 last value; while it still grows by more than ``tol`` of all that was gained so far, σ stays; once it stands still,
 σ (and with it a rule's learning rate) shrinks by a tenth. See docs/math.md, [E11] and [E12].
+
+Without a ``tol`` the threshold comes from the noise of the loss itself: a gain counts only if it is larger than what
+chance would show between two checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, sqrt
+
+SIGNIFICANT = 4.0  # standard errors that a gain must exceed where no tol is given
 
 
 @dataclass(frozen=True)
@@ -22,10 +27,11 @@ class Schedule:
 
     sigma_init: float
     sigma_min: float = 0.01
-    tol: float = 0.05
+    tol: float | None = 0.05
     period: int = 1000
     shrink: float = 0.9
     baseline: str = "mean"
+    narrow: float = 0.0  # below this width σ drops to its minimum at once: neighbours hear nothing any more
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Annealing:
     max_component: float | None = None
     baseline: float | None = None
     last: float | None = None
+    variance: float = 0.0  # of one sample's loss about ℓ, smoothed like ℓ
 
 
 def start(schedule: Schedule) -> Annealing:
@@ -52,25 +59,37 @@ def observe(
     robust = schedule.baseline == "mean"
     opening = max(1, schedule.period // 10) if robust else 1
     samples, loss, top, baseline = state.samples, state.loss, state.max_component, state.baseline
+    variance = state.variance
     for new_loss, new_top in zip(losses, max_components, strict=True):
         samples += batch_size
         horizon = min(schedule.period, samples) if robust else schedule.period
         rate = min(1.0, batch_size / horizon)
+        if loss is not None:
+            variance = (1 - rate) * variance + rate * batch_size * (new_loss - loss) ** 2
         loss = new_loss if loss is None else (1 - rate) * loss + rate * new_loss
         top = new_top if top is None else (1 - rate) * top + rate * new_top
         if baseline is None and samples >= opening:
             baseline = loss
-    return replace(state, samples=samples, loss=loss, max_component=top, baseline=baseline)
+    return replace(state, samples=samples, loss=loss, max_component=top, baseline=baseline, variance=variance)
 
 
 def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
     """[E12] ends a period; says whether σ has shrunk."""
     if state.loss is None or state.last is None or state.baseline is None:
         return replace(state, last=state.loss), False
-    gain, scale = state.loss - state.last, state.last - state.baseline
-    if schedule.baseline == "mean":
-        scale = abs(scale)
-    relative = gain / scale if scale else (0.0 if gain == 0 else inf)
-    stationary = -2 * schedule.tol < relative < schedule.tol
-    sigma = max(schedule.shrink * state.sigma, schedule.sigma_min) if stationary else state.sigma
+    gain = state.loss - state.last
+    if schedule.tol is None:
+        # ℓ one period apart: each has variance v/(2 period), and their correlation is 1/e
+        relative = gain / (sqrt(0.632 * state.variance / schedule.period) or 1.0)
+        limit = SIGNIFICANT
+    else:
+        scale = state.last - state.baseline
+        if schedule.baseline == "mean":
+            scale = abs(scale)
+        relative = gain / scale if scale else (0.0 if gain == 0 else inf)
+        limit = schedule.tol
+    stationary = -2 * limit < relative < limit
+    sigma = schedule.shrink * state.sigma if stationary else state.sigma
+    if sigma < max(schedule.sigma_min, schedule.narrow):
+        sigma = schedule.sigma_min
     return replace(state, sigma=sigma, last=state.loss), stationary

@@ -103,3 +103,78 @@ def smoothed_loss(ℓ: float, loss: float, α: float) -> float:
 def relative_gain(ℓ: float, ℓ_last: float, ℓ_0: float) -> float:
     """[E12] Δ = (ℓ − ℓ_last) / (ℓ_last − ℓ_0); stationary when −2δ < Δ < δ."""
     return (ℓ - ℓ_last) / (ℓ_last - ℓ_0)
+
+
+def earned_rate(n: Array, W: Array, growth: float, n_max: float) -> tuple[Array, Array]:
+    """[E13] counts n ← min(n + growth·W, n_max) and rates r = min(W/n, 1) for weights W received, each (K,)."""
+    n = np.where(W > 0, np.minimum(n + growth * W, n_max), n)
+    return n, np.minimum(W / n, 1)
+
+
+def moved_moments(x: Array, w: Array, r: Array, μ: Array, v: Array) -> tuple[Array, Array]:
+    """[E14] mean and variance of each component move by a share r towards those of its batch, weighted by w (N, K)."""
+    μ_new, v_new = μ.copy(), v.copy()
+    for k in range(len(μ)):
+        W = w[:, k].sum()
+        if W == 0:
+            continue
+        away = x - μ[k]
+        shift, square = (w[:, k] @ away) / W, (w[:, k] @ away**2) / W
+        μ_new[k] = μ[k] + r[k] * shift
+        v_new[k] = (1 - r[k]) * v[k] + r[k] * square - (r[k] * shift) ** 2
+    return μ_new, v_new
+
+
+def scales_of(v: Array, s_min: float, s_max: float) -> Array:
+    """[E15] s = 1/√v, within its bounds."""
+    return 1 / np.sqrt(np.clip(v, s_max**-2.0, s_min**-2.0))
+
+
+def natural_step(
+    x: Array,
+    ξ: Array,
+    μ: Array,
+    s: Array,
+    v: Array,
+    n: Array,
+    g: Array,
+    growth: float,
+    n_max: float,
+    s_min: float,
+    s_max: float,
+) -> tuple[Array, Array, Array, Array, float]:
+    """[E13] [E14] [E15] one natural-gradient step on a batch; gives new μ, s, v, n and the batch's mean L̂σ."""
+    losses, k = smoothed(scores(x, ξ, μ, s), g)
+    w = g[k]
+    n, r = earned_rate(n, w.sum(0), growth, n_max)
+    μ_new, v_new = moved_moments(x, w, r, μ, v)
+    received = (w.sum(0) > 0)[:, None]
+    return μ_new, np.where(received, scales_of(v_new, s_min, s_max), s), v_new, n, float(losses.mean())
+
+
+def em_rate(t: int, ρ_0: float, α: float, ρ_min: float) -> float:
+    """[E16] ρ_t = max(ρ_min, ρ_0 (t + 1)^−(0.5 + α))."""
+    return max(ρ_min, ρ_0 * (t + 1) ** -(0.5 + α))
+
+
+def em_step(
+    x: Array, ξ: Array, μ: Array, s: Array, v: Array, S: Array, ρ: float, s_min: float, s_max: float
+) -> tuple[Array, Array, Array, Array, Array, float]:
+    """[E17] one stochastic-EM step; gives new ξ, μ, s, v, masses S and the batch's mean log-likelihood."""
+    f = scores(x, ξ, μ, s)
+    L = log_likelihood(x, ξ, μ, s)
+    γ = np.exp(f - L[:, None])
+    S_new = (1 - ρ) * S + ρ * γ.mean(0)
+    μ_new, v_new = moved_moments(x, γ, ρ * γ.mean(0) / S_new, μ, v)
+    return np.log(S_new), μ_new, scales_of(v_new, s_min, s_max), v_new, S_new, float(L.mean())
+
+
+def moved_weights(π: Array, received: Array, memory: float) -> Array:
+    """[E18] π moves towards the shares received since the last check, N of them: by N/(memory + N)."""
+    N = received.sum()
+    return π + N / (memory + N) * (received / N - π)
+
+
+def distortion(v: Array, p_max: float) -> Array:
+    """[E19] load of a component per sample: Σ_d of p_max·v below the cap, 1 + log(p_max·v) above it, shape (K,)."""
+    return np.array([sum(q if q < 1 else 1 + np.log(q) for q in p_max * row) for row in v])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -36,17 +37,20 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
     ----------
     n_components : number of Gaussians; they live on a grid, so numbers like 64 = 8×8 are natural.
     covariance_type : "diag".
-    rule : "sgd", or a rule object with its own settings.
+    rule : "sgd", "natural", "sem", or a rule object (`SGD`, `Natural`, `StochasticEM`) with its own settings.
     grid : "torus" or "ring", the neighbourhood that annealing uses.
     batch_size : samples per step.
     learning_rate_init, learning_rate_min : rate of "sgd"; it falls together with the width of the annealing.
     sigma_init, sigma_min : width of the annealing; None starts at a quarter of the longer grid side.
-    tol : relative gain below which the objective counts as stationary.
-    period : samples between two looks at the objective.
+    tol : relative gain below which the objective counts as stationary; None leaves it to the rule (0.05 for "sgd";
+        "natural" infers it from the noise of the objective).
+    period : samples between two looks at the objective; None leaves it to the rule (1000, or 2.5 per component for
+        "natural").
     annealing : False fixes the width and the rate at their minimum.
     mean_range : means start uniformly in ±mean_range.
     precision_max : largest precision of a feature; its inverse is the smallest variance.
     weights_init, means_init, precisions_init : given start, shapes (K,), (K, D), (K, D).
+    half_life : in samples, for streams that change: what was learned so long ago counts half ("natural" and "sem").
     n_epochs, shuffle : passes of ``fit`` over its data, each in random order; ``partial_fit`` takes rows as they come.
     random_state : int, RandomState, Generator or None.
     verbose : 1 shows a live line during ``fit``.
@@ -70,14 +74,15 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         "learning_rate_min": [Interval(Real, 0, None, closed="neither")],
         "sigma_init": [Interval(Real, 0, None, closed="neither"), None],
         "sigma_min": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "period": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither"), None],
+        "period": [Interval(Integral, 1, None, closed="left"), None],
         "annealing": ["boolean"],
         "mean_range": [Interval(Real, 0, None, closed="left")],
         "precision_max": [Interval(Real, 1e-5, 1e30, closed="both")],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
+        "half_life": [Interval(Real, 1, None, closed="left"), None],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "shuffle": ["boolean"],
         "random_state": ["random_state", np.random.Generator],
@@ -96,14 +101,15 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         learning_rate_min: float = 0.001,
         sigma_init: float | None = None,
         sigma_min: float = 0.01,
-        tol: float = 0.05,
-        period: int = 1000,
+        tol: float | None = None,
+        period: int | None = None,
         annealing: bool = True,
         mean_range: float = 0.1,
         precision_max: float = 20.0,
         weights_init: npt.ArrayLike | None = None,
         means_init: npt.ArrayLike | None = None,
         precisions_init: npt.ArrayLike | None = None,
+        half_life: float | None = None,
         n_epochs: int = 1,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -126,6 +132,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         self.weights_init = weights_init
         self.means_init = means_init
         self.precisions_init = precisions_init
+        self.half_life = half_life
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.random_state = random_state
@@ -152,7 +159,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
             warnings.warn(
                 f"annealing has not finished: sigma is {state.annealing.sigma:.3g} after {state.n_samples} samples. "
-                f"Raise n_epochs (now {self.n_epochs}), lower period (now {self.period}), or give more data.",
+                f"Raise n_epochs (now {self.n_epochs}), lower period (now {state.schedule.period}), or give more data.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -181,12 +188,20 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         dtype = inputs.float_type(rows)
         grid: Grid = LAYOUTS[self.grid](self.n_components)
         rng = np.random.default_rng(inputs.seed(self.random_state))
-        sigma = (grid.widest if self.sigma_init is None else self.sigma_init) if self.annealing else self.sigma_min
+        rule = self._rule()
+        sigma = grid.widest if self.sigma_init is None else self.sigma_init
+        schedule = Schedule(
+            sigma_init=sigma if self.annealing and rule.anneals else self.sigma_min,
+            sigma_min=self.sigma_min,
+            tol=rule.tol if self.tol is None else self.tol,
+            period=rule.period(self.n_components) if self.period is None else self.period,
+            narrow=rule.narrow,
+        )
         return training.begin(
             self._initial_parameters(rows.shape[1], dtype, rng),
             grid,
-            Schedule(sigma, self.sigma_min, self.tol, self.period),
-            self._rule(),
+            schedule,
+            rule,
             rng,
             batch_size=self.batch_size,
             precision_max=self.precision_max,
@@ -194,8 +209,16 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
 
     def _rule(self) -> rules.Rule:
         if isinstance(self.rule, rules.Rule):
-            return self.rule
-        return rules.SGD(self.learning_rate_init, self.learning_rate_min)
+            rule = self.rule
+        elif self.rule == "sgd":
+            rule = rules.SGD(self.learning_rate_init, self.learning_rate_min)
+        else:
+            rule = rules.RULES[self.rule]()
+        if self.half_life is None:
+            return rule
+        if isinstance(rule, rules.SGD):
+            raise ValueError("half_life has no meaning for rule='sgd'; use rule='natural', or raise learning_rate_min.")
+        return replace(rule, half_life=self.half_life)  # type: ignore[type-var]
 
     def _initial_parameters(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Parameters:
         shape = (self.n_components, n_features)

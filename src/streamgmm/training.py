@@ -74,16 +74,16 @@ def begin(
     precision_max: float = 20.0,
 ) -> TrainingState:
     """The state before the first sample; takes over ``parameters`` and changes them from now on."""
-    scale_max = precision_max**0.5
+    scale_max, first = precision_max**0.5, annealing.start(schedule)
     np.clip(parameters.scales, SCALE_MIN, scale_max, out=parameters.scales)
     parameters.refresh()
     return TrainingState(
         parameters=parameters,
         grid=grid,
         schedule=schedule,
-        annealing=annealing.start(schedule),
+        annealing=first,
         rule=rule,
-        rule_state=rule.start(parameters, annealed=schedule.sigma_init > schedule.sigma_min),
+        rule_state=rule.start(parameters, Moment(0, first.sigma, schedule), scale_max),
         rng=rng,
         batch_size=batch_size,
         scale_max=scale_max,
@@ -116,9 +116,11 @@ def feed(state: TrainingState, x: npt.ArrayLike) -> list[Check]:
 
 
 def flush(state: TrainingState) -> list[Check]:
-    """Learns from a pending partial batch as one smaller step."""
+    """Ends a pass: learns from a pending partial batch as one smaller step, and from whatever the rule holds back."""
     rows, state.pending = state.pending, state.pending[:0]
-    return _advance(state, rows, batch_size=len(rows)) if len(rows) else []
+    checks = _advance(state, rows, batch_size=len(rows)) if len(rows) else []
+    state.rule.flush(state.rule_state, state.parameters, (SCALE_MIN, state.scale_max), state.rng)
+    return checks
 
 
 def _samples_to_check(state: TrainingState) -> int:
@@ -153,7 +155,8 @@ def _check(state: TrainingState) -> Check:
     state.usage = (1 - weight) * state.usage + weight * state.wins / total
     state.wins = np.zeros_like(state.wins)
     state.annealing, shrunk = annealing.check(state.schedule, state.annealing)
-    state.rule.check(state.rule_state, state.parameters, Moment(state.annealing.sigma, shrunk), state.rng)
+    moment = Moment(state.annealing.samples, state.annealing.sigma, state.schedule, shrunk)
+    state.rule.check(state.rule_state, state.parameters, moment, (SCALE_MIN, state.scale_max), state.rng)
     return current(state, shrunk)
 
 

@@ -42,7 +42,7 @@ WRONG_NAMES = (pd.DataFrame(np.zeros((4, 3)), columns=["a", "b", "z"]), "feature
 
 def snapshot(model: StreamingGaussianMixture) -> list[Any]:
     s = model._training
-    arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.wins]
+    arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.wins, *s.rule_state.values()]
     return [*(a.copy() for a in arrays), s.annealing, model.n_features_in_, model.feature_names_in_.tolist()]
 
 
@@ -51,10 +51,10 @@ def assert_untouched(model: StreamingGaussianMixture, before: list[Any]) -> None
         assert np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 
-@pytest.fixture
-def model() -> StreamingGaussianMixture:
+@pytest.fixture(params=["sgd", "natural", "sem"])
+def model(request: pytest.FixtureRequest) -> StreamingGaussianMixture:
     frame = pd.DataFrame(np.random.default_rng(0).random((333, 3)), columns=["a", "b", "c"])
-    return StreamingGaussianMixture(4, batch_size=2, random_state=0).partial_fit(frame)
+    return StreamingGaussianMixture(4, rule=request.param, batch_size=2, random_state=0).partial_fit(frame)
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -187,7 +187,7 @@ def test_a_failed_save_leaves_the_old_file(model: StreamingGaussianMixture, tmp_
 
 
 def test_files_contain_no_pickle(model: StreamingGaussianMixture, tmp_path: Path) -> None:
-    model.set_params(random_state=np.random.RandomState(0), means_init=np.zeros((4, 3)), rule="sgd")
+    model.set_params(random_state=np.random.RandomState(0), means_init=np.zeros((4, 3)))
     model.save(tmp_path / "m")
     loaded = StreamingGaussianMixture.load(tmp_path / "m")
     assert loaded.random_state is None

@@ -55,8 +55,9 @@ def blobs() -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_check_estimator() -> None:
-    results = check_estimator(StreamingGaussianMixture())
+@pytest.mark.parametrize("rule", ["sgd", "natural", "sem"])
+def test_check_estimator(rule: str) -> None:
+    results = check_estimator(StreamingGaussianMixture(rule=rule))
     assert {r["status"] for r in results} <= {"passed", "skipped"}
     assert sum(r["status"] == "passed" for r in results) >= 40
 

@@ -9,20 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgmm import StreamingGaussianMixture
+from streamgmm import StochasticEM, StreamingGaussianMixture
+from streamgmm.rules import Rule
 from streamgmm.streams.glyphs import Glyphs
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def model(batch_size: int = 1, period: int = 150) -> StreamingGaussianMixture:
-    return StreamingGaussianMixture(9, batch_size=batch_size, period=period, random_state=3)
+RULES = ["sgd", "natural", "sem", StochasticEM(start_from="kmeans", accumulate=300)]
+
+
+def model(batch_size: int = 1, period: int = 150, rule: str | Rule = "sgd") -> StreamingGaussianMixture:
+    return StreamingGaussianMixture(9, rule=rule, batch_size=batch_size, period=period, random_state=3)
 
 
 def outcome(m: StreamingGaussianMixture) -> list[np.ndarray]:
     s = m._training
     numbers = [s.annealing.loss, s.annealing.baseline, s.annealing.last, s.annealing.sigma, m.learning_rate_]
-    return [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.usage, s.wins, np.array(numbers)]
+    arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.usage, s.wins]
+    return [*arrays, np.array(numbers, float), *(s.rule_state[name] for name in sorted(s.rule_state))]
 
 
 def assert_identical(a: StreamingGaussianMixture, b: StreamingGaussianMixture) -> None:
@@ -39,21 +44,27 @@ def glyphs() -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_chunks_change_nothing(glyphs: np.ndarray, dtype: type, batch_size: int, chunk: int) -> None:
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_chunks_change_nothing(glyphs: np.ndarray, dtype: type, batch_size: int, chunk: int, rule: str | Rule) -> None:
     x = glyphs.astype(dtype)
-    whole = model(batch_size).partial_fit(x)
-    cut = model(batch_size)
+    whole = model(batch_size, rule=rule).partial_fit(x)
+    cut = model(batch_size, rule=rule)
     for start in range(0, len(x), chunk):
         cut.partial_fit(x[start : start + chunk])
     assert whole.sigma_ < 0.75
     assert_identical(whole, cut)
 
 
-@given(cuts=st.lists(st.integers(1, 599), max_size=6), batch_size=st.integers(1, 40), period=st.integers(1, 250))
-def test_any_cuts_change_nothing(cuts: list[int], batch_size: int, period: int) -> None:
+@given(
+    cuts=st.lists(st.integers(1, 599), max_size=6),
+    batch_size=st.integers(1, 40),
+    period=st.integers(1, 250),
+    rule=st.sampled_from(["sgd", "natural", "sem"]),
+)
+def test_any_cuts_change_nothing(cuts: list[int], batch_size: int, period: int, rule: str) -> None:
     x = np.random.default_rng(0).random((600, 5))
-    whole = model(batch_size, period).partial_fit(x)
-    cut = model(batch_size, period)
+    whole = model(batch_size, period, rule).partial_fit(x)
+    cut = model(batch_size, period, rule)
     for part in np.split(x, sorted(set(cuts))):
         cut.partial_fit(part)
     assert_identical(whole, cut)
@@ -86,15 +97,19 @@ def test_fit_flushes_a_partial_batch_and_partial_fit_keeps_it() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 16])
-def test_saving_in_mid_stream_changes_nothing(glyphs: np.ndarray, dtype: type, batch_size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("cut", [200, 997])
+def test_saving_in_mid_stream_changes_nothing(
+    glyphs: np.ndarray, dtype: type, batch_size: int, rule: str | Rule, cut: int, tmp_path: Path
+) -> None:
     x = glyphs.astype(dtype)
-    whole = model(batch_size).partial_fit(x)
-    half = model(batch_size).partial_fit(x[:997])
+    whole = model(batch_size, rule=rule).partial_fit(x)
+    half = model(batch_size, rule=rule).partial_fit(x[:cut])
     half.save(tmp_path / "half.safetensors")
     resumed = StreamingGaussianMixture.load(tmp_path / "half.safetensors")
     assert resumed.get_params() == half.get_params()
     assert_identical(half, resumed)
-    assert_identical(whole, resumed.partial_fit(x[997:]))
+    assert_identical(whole, resumed.partial_fit(x[cut:]))
 
 
 def test_runs_repeat_bit_for_bit(glyphs: np.ndarray) -> None:

@@ -7,7 +7,10 @@ import pytest
 
 from streamgmm import StreamingGaussianMixture
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.parametrize("rule", ["sgd", "natural", "sem"]),
+]
 
 
 def assert_sane(model: StreamingGaussianMixture, x: np.ndarray) -> None:
@@ -21,35 +24,37 @@ def assert_sane(model: StreamingGaussianMixture, x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("annealing", [True, False])
-def test_thirty_thousand_features(annealing: bool) -> None:
+def test_thirty_thousand_features(rule: str, annealing: bool) -> None:
     x = np.random.default_rng(0).random((300, 30_000), dtype=np.float32)
-    assert_sane(StreamingGaussianMixture(period=50, annealing=annealing, random_state=0).fit(x), x[:20])
+    assert_sane(StreamingGaussianMixture(rule=rule, period=50, annealing=annealing, random_state=0).fit(x), x[:20])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 8])
 @pytest.mark.parametrize("scale", [1e-6, 1e6, 1e30])
-def test_scaled_data(dtype: type, batch_size: int, scale: float) -> None:
+def test_scaled_data(rule: str, dtype: type, batch_size: int, scale: float) -> None:
     x = (scale * np.random.default_rng(0).random((3000, 20))).astype(dtype)
-    assert_sane(StreamingGaussianMixture(9, batch_size=batch_size, period=100, random_state=0).fit(x), x)
+    assert_sane(StreamingGaussianMixture(9, rule=rule, batch_size=batch_size, period=100, random_state=0).fit(x), x)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 8])
-def test_constant_features(dtype: type, batch_size: int) -> None:
+def test_constant_features(rule: str, dtype: type, batch_size: int) -> None:
     x = np.random.default_rng(0).random((3000, 20)).astype(dtype)
     x[:, :10] = [0, 1, -1, 0.5, 5, 0, 0, 0, 0, 0]
-    assert_sane(StreamingGaussianMixture(9, batch_size=batch_size, period=100, random_state=0).fit(x), x)
+    assert_sane(StreamingGaussianMixture(9, rule=rule, batch_size=batch_size, period=100, random_state=0).fit(x), x)
     nothing = np.zeros((3000, 20), dtype)
-    assert_sane(StreamingGaussianMixture(9, batch_size=batch_size, period=100, random_state=0).fit(nothing), nothing)
+    assert_sane(
+        StreamingGaussianMixture(9, rule=rule, batch_size=batch_size, period=100, random_state=0).fit(nothing), nothing
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 8])
 @pytest.mark.parametrize("value", [1e30, -1e36])
-def test_one_absurd_sample(dtype: type, batch_size: int, value: float) -> None:
+def test_one_absurd_sample(rule: str, dtype: type, batch_size: int, value: float) -> None:
     x = np.random.default_rng(0).random((3000, 20)).astype(dtype)
     x[1500, 3] = value
     x[1600] = value
-    settings = {"batch_size": batch_size, "period": 100, "shuffle": False, "random_state": 0}
+    settings = {"rule": rule, "batch_size": batch_size, "period": 100, "shuffle": False, "random_state": 0}
     assert_sane(StreamingGaussianMixture(9, **settings).fit(x), x)

@@ -19,7 +19,10 @@ __all__ = [
     "Scores",
     "Steps",
     "component_scores",
+    "em_steps",
     "first_unfit_row",
+    "natural_steps",
+    "padded",
     "score",
     "sgd_steps",
     "use_width",
@@ -31,7 +34,8 @@ Floats = npt.NDArray[np.floating[Any]]
 PACK_BYTES = 128
 
 
-def _padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats:
+def padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats:
+    """Rows (K, D) in the layout of the loops: (K, stride), aligned, with ``filler`` in the padding."""
     rows = np.asarray(values, dtype=dtype)
     lanes = PACK_BYTES // dtype.itemsize
     stride = -(-rows.shape[1] // lanes) * lanes
@@ -65,8 +69,8 @@ class Parameters:
                 f"means of shape {means.shape} want {means.shape} and {means.shape[:1]}."
             )
         self.n_features: int = means.shape[1]
-        self.means_buffer = _padded(means, dtype, 0)
-        self.scales_buffer = _padded(scales, dtype, 1)
+        self.means_buffer = padded(means, dtype, 0)
+        self.scales_buffer = padded(scales, dtype, 1)
         self.logits = np.array(logits, dtype=np.float64)
         self.log_dets = np.empty(len(means))
         self.refresh()
@@ -105,11 +109,15 @@ class Parameters:
 
 
 class Steps(NamedTuple):
-    """What consecutive steps report: mean L̂σ and mean L̂ of each, and how many samples each component won."""
+    """What steps report.
+
+    Of each step the mean objective and the mean L̂; of each component samples won and weight received.
+    """
 
     losses: npt.NDArray[np.float64]
     max_components: npt.NDArray[np.float64]
     wins: npt.NDArray[np.int64]
+    received: npt.NDArray[np.float64]
 
 
 def _samples(x: npt.ArrayLike, parameters: Parameters) -> Floats:
@@ -140,23 +148,86 @@ def sgd_steps(
 
     INOUT parameters, IN x (N, D) with N a multiple of ``batch_size``, IN filters of the component grid.
     """
+    rows, report = _batches(parameters, x, batch_size)
+    out: Any = report
+    _native.sgd_steps(*parameters.native, rows, batch_size, *filters, rate, *scale_bounds, *out)
+    return report
+
+
+def natural_steps(
+    parameters: Parameters,
+    variances: Floats,
+    counts: npt.NDArray[np.float64],
+    received: npt.NDArray[np.float64],
+    x: npt.ArrayLike,
+    filters: Filters,
+    *,
+    growth: float,
+    count_max: float,
+    scale_bounds: tuple[float, float],
+    hold_scales: bool = False,
+    batch_size: int = 1,
+) -> Steps:
+    """[E13]-[E15] natural-gradient steps over whole batches of consecutive rows; logits stay.
+
+    INOUT parameters, INOUT variances (as ``padded`` makes them), INOUT counts (K,), INOUT received (K,), IN x
+    (N, D), IN filters. ``received`` is added to sample by sample: a sum of sums would depend on the chunks.
+    """
+    rows, report = _batches(parameters, x, batch_size)
+    report = report._replace(received=received)
+    out: Any = report
+    _native.natural_steps(
+        *parameters.native,
+        rows,
+        batch_size,
+        variances,
+        counts,
+        *filters,
+        growth,
+        count_max,
+        *scale_bounds,
+        hold_scales,
+        *out,
+    )
+    return report
+
+
+def em_steps(
+    parameters: Parameters,
+    means: Floats,
+    variances: Floats,
+    masses: npt.NDArray[np.float64],
+    x: npt.ArrayLike,
+    *,
+    rate: float,
+    exponent: float,
+    rate_min: float,
+    first_step: int,
+    scale_bounds: tuple[float, float],
+    accumulate: bool = False,
+    batch_size: int = 1,
+) -> Steps:
+    """[E16] [E17] stochastic-EM steps over whole batches of consecutive rows.
+
+    INOUT parameters, INOUT means and variances (as ``padded`` makes them; ``parameters.means_buffer`` itself unless
+    accumulating), INOUT masses (K,), IN x (N, D).
+    """
+    rows, report = _batches(parameters, x, batch_size)
+    schedule = (rate, exponent, rate_min, first_step)
+    out: Any = report
+    _native.em_steps(
+        *parameters.native, rows, batch_size, means, variances, masses, *schedule, *scale_bounds, accumulate, *out
+    )
+    return report
+
+
+def _batches(parameters: Parameters, x: npt.ArrayLike, batch_size: int) -> tuple[Any, Steps]:
     rows = _samples(x, parameters)
     steps, rest = divmod(len(rows), batch_size)
     if rest:
         raise ValueError(f"{len(rows)} samples are not whole batches of {batch_size}.")
-    report = Steps(np.empty(steps), np.empty(steps), np.zeros(len(parameters), np.int64))
-    _native.sgd_steps(
-        *parameters.native,
-        rows,
-        batch_size,
-        *filters,
-        rate,
-        *scale_bounds,
-        report.losses,
-        report.max_components,
-        report.wins,
-    )
-    return report
+    size = len(parameters)
+    return rows, Steps(np.empty(steps), np.empty(steps), np.zeros(size, np.int64), np.zeros(size))
 
 
 class Scores(NamedTuple):

@@ -14,30 +14,33 @@ template <class T> inline void copy_padded(const T *row, std::size_t features, s
     for (std::size_t d = features; d < stride; ++d) to[d] = T(0);
 }
 
-// One sample: its winner, and in scratch.received the weight of every component.
+inline void add_received(const double *received, std::size_t components, const Report &report) {
+    for (std::size_t k = 0; k < components; ++k) report.received[k] += received[k];
+}
+
+// One sample: its winner, and in scratch.received the weight of every component. Wants the softmax in scratch.
 template <class T>
 inline std::size_t assign_one(const Model<T> &m, const T *row, const Filter &g, Scratch<T> &scratch, std::size_t step,
                               const Report &report) {
     copy_padded(row, m.features, m.stride, scratch.samples);
-    softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
     score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
     const Win win = pick(g, scratch.scores, scratch.pair);
     for (std::size_t j = 0; j < m.components; ++j)
         scratch.received[j] = g.identity ? double(j == win.component) : filter_weight(g, win.component, j);
+    add_received(scratch.received, m.components, report);
     report.losses[step] = win.loss;
     report.max_components[step] = win.max_component;
     ++report.wins[win.component];
     return win.component;
 }
 
-// A batch: the winner of each sample, and in scratch.received the sum of weights of every component.
+// A batch: the winner of each sample, and in scratch.received the sum of weights of every component. Wants the softmax.
 template <class T>
 inline void assign_many(const Model<T> &m, const T *x, std::size_t x_stride, const Filter &g, Scratch<T> &scratch,
                         std::size_t step, const Report &report) {
     const std::size_t batch = scratch.batch;
     for (std::size_t n = 0; n < batch; ++n)
         copy_padded(x + n * x_stride, m.features, m.stride, scratch.samples + n * m.stride);
-    softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
     shift(m, scratch.shifted);
     score_many(m, scratch.samples, batch, scratch.shifted, scratch.log_weights, scratch.scores);
     double loss = 0, max_component = 0;
@@ -51,6 +54,7 @@ inline void assign_many(const Model<T> &m, const T *x, std::size_t x_stride, con
         ++report.wins[win.component];
     }
     if (!g.identity) smooth(g, scratch.received, 1, scratch.pair, scratch.received);
+    add_received(scratch.received, m.components, report);
     report.losses[step] = loss / double(batch);
     report.max_components[step] = max_component / double(batch);
 }

@@ -153,7 +153,7 @@ template <class T> struct Workspace {
         std::size_t sum_features = many ? 16384 / k / 32 * 32 : 0;
         if (many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
         winners.resize(batch);
-        double *at = aligned(numbers, batch * k + padded + 4 * k + 3 * k * sum_features);
+        double *at = aligned(numbers, batch * k + padded + 4 * k + 3 * k * sum_features + 2 * 1024);
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
                *pair = take(2 * k), *sums = take(3 * k * sum_features);
@@ -181,22 +181,72 @@ void refresh_log_dets(Rows<T> means, Rows<T> scales, Vector logits, Vector log_d
     loops<T>().log_dets(model<T>(means, scales, logits, log_dets, features));
 }
 
+// The arguments that all rules have in common.
+template <class T> struct Steps {
+    Model<T> m;
+    std::size_t stride, count;
+    Report report;
+
+    Steps(Rows<T> &means, Rows<T> &scales, Vector &logits, Vector &log_dets, const Samples<T> &x, std::size_t batch_size,
+          Vector &losses, Vector &max_components, Counts &wins, Vector &received)
+        : m(model<T>(means, scales, logits, log_dets, x.shape(1))), stride(row_stride<T>(x, m.features)),
+          count(batch_size ? x.shape(0) / batch_size : 0), report{losses.data(), max_components.data(), wins.data(),
+                                                                   received.data()} {
+        require(batch_size > 0 && x.shape(0) % batch_size == 0, "the samples must be whole batches");
+        require(losses.shape(0) == count && max_components.shape(0) == count, "reports need one entry a step");
+        require(wins.shape(0) == m.components && received.shape(0) == m.components, "wins need one entry a component");
+    }
+};
+
 template <class T>
 void sgd_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x, std::size_t batch_size,
                Matrix along_rows, Matrix along_columns, double rate, double scale_min, double scale_max, Vector losses,
-               Vector max_components, Counts wins) {
-    const Model<T> m = model<T>(means, scales, logits, log_dets, x.shape(1));
-    require(batch_size > 0 && x.shape(0) % batch_size == 0, "the samples must be whole batches");
-    const std::size_t steps = x.shape(0) / batch_size;
-    require(losses.shape(0) == steps && max_components.shape(0) == steps, "reports need one entry a step");
-    require(wins.shape(0) == m.components, "wins need one entry a component");
-    const Filter g = filter(along_rows, along_columns, m.components);
-    const std::size_t stride = row_stride<T>(x, m.features);
+               Vector max_components, Counts wins, Vector received) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, batch_size, losses, max_components, wins, received);
+    const Filter g = filter(along_rows, along_columns, steps.m.components);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(m, batch_size, batch_size > 1);
-    loops<T>().sgd_steps(m, x.data(), stride, steps, g, {rate, scale_min, scale_max}, work.scratch,
-                         {losses.data(), max_components.data(), wins.data()});
+    Workspace<T> work(steps.m, batch_size, batch_size > 1);
+    loops<T>().sgd_steps(steps.m, x.data(), steps.stride, steps.count, g, {rate, scale_min, scale_max}, work.scratch,
+                         steps.report);
+}
+
+template <class T>
+Moments<T> moments(const Model<T> &m, Rows<T> &means, Rows<T> &variances, Vector &masses) {
+    require(means.shape(0) == m.components && means.shape(1) == m.stride, "moments must be shaped like the means");
+    require(variances.shape(0) == m.components && variances.shape(1) == m.stride, "variances must be shaped like the means");
+    require(masses.shape(0) == m.components, "masses need one entry a component");
+    return {means.data(), variances.data(), masses.data()};
+}
+
+template <class T>
+void natural_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x, std::size_t batch_size,
+                   Rows<T> variances, Vector counts, Matrix along_rows, Matrix along_columns, double growth, double count_max,
+                   double scale_min, double scale_max, bool hold_scales, Vector losses, Vector max_components, Counts wins,
+                   Vector received) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, batch_size, losses, max_components, wins, received);
+    const Filter g = filter(along_rows, along_columns, steps.m.components);
+    const Moments<T> state = moments<T>(steps.m, means, variances, counts);
+    nb::gil_scoped_release unlocked;
+    TinyIsZero mode;
+    Workspace<T> work(steps.m, batch_size, batch_size > 1);
+    loops<T>().natural_steps(steps.m, state, x.data(), steps.stride, steps.count, g,
+                             {growth, count_max, scale_min, scale_max, hold_scales}, work.scratch, steps.report);
+}
+
+template <class T>
+void em_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x, std::size_t batch_size,
+              Rows<T> moment_means, Rows<T> variances, Vector masses, double rate, double exponent, double rate_min,
+              std::size_t first_step, double scale_min, double scale_max, bool accumulate, Vector losses,
+              Vector max_components, Counts wins, Vector received) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, batch_size, losses, max_components, wins, received);
+    const Moments<T> state = moments<T>(steps.m, moment_means, variances, masses);
+    nb::gil_scoped_release unlocked;
+    TinyIsZero mode;
+    Workspace<T> work(steps.m, batch_size, batch_size > 1);
+    loops<T>().em_steps(steps.m, state, x.data(), steps.stride, steps.count,
+                        {rate, exponent, rate_min, first_step, scale_min, scale_max, accumulate}, work.scratch,
+                        steps.report);
 }
 
 template <class T>
@@ -252,7 +302,17 @@ template <class T> void bind(nb::module_ &m) {
     m.def("sgd_steps", &sgd_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "batch_size"_a, "along_rows"_a.noconvert(),
           "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "losses"_a.noconvert(),
-          "max_components"_a.noconvert(), "wins"_a.noconvert());
+          "max_components"_a.noconvert(), "wins"_a.noconvert(), "received"_a.noconvert());
+    m.def("natural_steps", &natural_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "batch_size"_a, "variances"_a.noconvert(), "counts"_a.noconvert(),
+          "along_rows"_a.noconvert(), "along_columns"_a.noconvert(), "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a,
+          "hold_scales"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(), "wins"_a.noconvert(),
+          "received"_a.noconvert());
+    m.def("em_steps", &em_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "batch_size"_a, "moment_means"_a.noconvert(),
+          "variances"_a.noconvert(), "masses"_a.noconvert(), "rate"_a, "exponent"_a, "rate_min"_a, "first_step"_a,
+          "scale_min"_a, "scale_max"_a, "accumulate"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(),
+          "wins"_a.noconvert(), "received"_a.noconvert());
     m.def("score", &score<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "scores"_a.noconvert().none(),
           "log_likelihood"_a.noconvert().none(), "max_component"_a.noconvert().none(), "winner"_a.noconvert().none());

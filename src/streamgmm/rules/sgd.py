@@ -10,7 +10,7 @@ import numpy as np
 from streamgmm import kernels
 from streamgmm.grid import Filters
 from streamgmm.kernels import Floats, Parameters, Steps
-from streamgmm.rules.base import Moment, Rule, RuleState
+from streamgmm.rules.base import Moment, Rule, RuleState, ScaleBounds
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class SGD(Rule):
     learning_rate_min: float = 0.001
     shrink: float = 0.9
 
-    def start(self, parameters: Parameters, annealed: bool) -> RuleState:
-        rate = max(self.learning_rate_init, self.learning_rate_min) if annealed else self.learning_rate_min
+    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+        rate = self.learning_rate_min if moment.narrow else max(self.learning_rate_init, self.learning_rate_min)
         return {"learning_rate": np.array(rate)}
 
     def advance(
@@ -39,12 +39,19 @@ class SGD(Rule):
         x: Floats,
         filters: Filters,
         batch_size: int,
-        scale_bounds: tuple[float, float],
+        scale_bounds: ScaleBounds,
     ) -> Steps:
         rate = self.learning_rate(state)
         return kernels.sgd_steps(parameters, x, filters, rate=rate, scale_bounds=scale_bounds, batch_size=batch_size)
 
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment, rng: np.random.Generator) -> None:
+    def check(
+        self,
+        state: RuleState,
+        parameters: Parameters,
+        moment: Moment,
+        scale_bounds: ScaleBounds,
+        rng: np.random.Generator,
+    ) -> None:
         if moment.shrunk:
             state["learning_rate"] = np.array(max(self.shrink * self.learning_rate(state), self.learning_rate_min))
 

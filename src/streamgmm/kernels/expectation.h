@@ -1,0 +1,89 @@
+// Stochastic expectation-maximisation: every sample is shared out by responsibilities, without a grid.
+#pragma once
+#include "moments.h"
+
+namespace {
+
+// [E16] rate of step t.
+inline double em_rate(const EmStep &step, std::size_t t) {
+    if (step.accumulate) return 1.0 / double(t + 1);
+    const double r = step.rate * __builtin_pow(double(t + 1), -step.exponent);
+    return r > step.rate_min ? r : step.rate_min;
+}
+
+// Scores of a step become responsibilities; reports the likelihood and adds up the mass of each component.
+template <class T>
+inline void share_out(const Model<T> &m, Scratch<T> &scratch, std::size_t step, const Report &report) {
+    double loss = 0, top = 0;
+    for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
+    for (std::size_t n = 0; n < scratch.batch; ++n) {
+        double *row = scratch.scores + n * m.components, total;
+        const std::size_t best = argmax(row, m.components);
+        top += row[best];
+        ++report.wins[best];
+        loss += exponentials(row, m.components, scratch.weights, &total);
+        for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] += row[k] = scratch.weights[k] / total;
+    }
+    add_received(scratch.received, m.components, report);
+    report.losses[step] = loss / double(scratch.batch);
+    report.max_components[step] = top / double(scratch.batch);
+}
+
+// One component, all samples of a step that it is responsible for.
+template <class T>
+inline void em_row(const Model<T> &m, Moments<T> &moments, std::size_t k, double r, double most, Scratch<T> &scratch) {
+    T *means = moments.means + k * m.stride, *variances = moments.variances + k * m.stride;
+    if (scratch.batch == 1) return move_moments(scratch.samples, means, variances, m.stride, T(r), T(most));
+    double *shift = scratch.sums, *square = shift + block_features;
+    const double mass = scratch.received[k];
+    for (std::size_t start = 0; start < m.features; start += block_features) {
+        const std::size_t count = m.features - start < block_features ? m.features - start : block_features;
+        for (std::size_t i = 0; i < 2 * block_features; ++i) shift[i] = 0;
+        for (std::size_t n = 0; n < scratch.batch; ++n) {
+            const double w = scratch.scores[n * m.components + k];
+            if (w < negligible<T>) continue;
+            const T *x = scratch.samples + n * m.stride + start;
+            for (std::size_t i = 0; i < count; ++i) {
+                const double away = double(x[i]) - double(means[start + i]);
+                shift[i] += w * away;
+                square[i] += w * away * away;
+            }
+        }
+        for (std::size_t i = 0; i < count; ++i)
+            move_by_sums(shift[i], square[i], mass, r, most, means + start + i, variances + start + i);
+    }
+}
+
+// [E16] [E17] whole steps over consecutive rows of x. Masses are running means of responsibilities, so they neither
+// overflow nor vanish; while accumulating, moments learn under a model that stays.
+// INOUT m, moments; IN x[steps * batch, features]; OUT report.
+template <class T>
+void em_steps(Model<T> m, Moments<T> moments, const T *x, std::size_t x_stride, std::size_t steps, EmStep step,
+              Scratch<T> scratch, Report report) {
+    for (std::size_t t = 0; t < steps; ++t, x += scratch.batch * x_stride) {
+        for (std::size_t n = 0; n < scratch.batch; ++n)
+            copy_padded(x + n * x_stride, m.features, m.stride, scratch.samples + n * m.stride);
+        softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
+        if (scratch.batch == 1) {
+            score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
+        } else {
+            shift(m, scratch.shifted);
+            score_many(m, scratch.samples, scratch.batch, scratch.shifted, scratch.log_weights, scratch.scores);
+        }
+        share_out(m, scratch, t, report);
+        const double rho = em_rate(step, step.first_step + t);
+        for (std::size_t k = 0; k < m.components; ++k) {
+            const double gained = rho * scratch.received[k] / double(scratch.batch);
+            const double mass = (1 - rho) * moments.masses[k] + gained;
+            moments.masses[k] = mass > 1e-300 ? mass : 1e-300;
+            if (!step.accumulate) m.logits[k] = __builtin_log(moments.masses[k]);
+            if (scratch.received[k] < negligible<T>) continue;
+            em_row(m, moments, k, gained < mass ? gained / mass : 1.0, most_variance(step.scale_min), scratch);
+            if (!step.accumulate)
+                m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m.features, m.stride,
+                                          T(step.scale_min), T(step.scale_max));
+        }
+    }
+}
+
+} // namespace

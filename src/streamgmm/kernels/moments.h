@@ -1,0 +1,70 @@
+// Running moments: a component's mean and variance move towards a sample by a share r of the way.
+#pragma once
+#include "assignment.h"
+
+namespace {
+
+// [E14] one component, one sample, mean and variance together: v' = (1 - r)(v + r (x - mean)^2), at most `most`: a
+// square that overflows must not stay for ever.
+// IN x, INOUT means, variances.
+template <class T> inline void move_moments(const T *x, T *means, T *variances, std::size_t stride, T r, T most) {
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        const Pack<T> xs = load(x + d);
+        Pack<T> m = load(means + d), v = load(variances + d);
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
+            const auto away = xs.v[i] - m.v[i], part = r * away;
+            m.v[i] += part;
+            const auto moved = (T(1) - r) * (v.v[i] + part * away), highest = typename Lanes<T>::vector{} + most;
+            v.v[i] = moved < highest ? moved : highest;
+        }
+        store(means + d, m);
+        store(variances + d, v);
+    }
+}
+
+template <class T> inline void move_means(const T *x, T *means, std::size_t stride, T r) {
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        const Pack<T> xs = load(x + d);
+        Pack<T> m = load(means + d);
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) m.v[i] += r * (xs.v[i] - m.v[i]);
+        store(means + d, m);
+    }
+}
+
+// [E15] scales of one component from its variances, within their bounds.
+// IN variances, OUT scales; returns the log-determinant.
+template <class T>
+inline double scales_of(const T *variances, T *scales, std::size_t features, std::size_t stride, T scale_min, T scale_max) {
+    LogProduct<T> product;
+    const T least = T(1) / (scale_max * scale_max), most = T(1) / (scale_min * scale_min);
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        Pack<T> v = load(variances + d);
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
+            using V = typename Lanes<T>::vector;
+            const V low = V{} + least, high = V{} + most, top = V{} + scale_max;
+            V bounded = v.v[i] > low ? v.v[i] : low;
+            bounded = bounded < high ? bounded : high;
+            const V s = inverse_root(bounded);
+            v.v[i] = s < top ? s : top;
+        }
+        if (d + pack_lanes<T> > features) v = pad(v, features - d, T(1));
+        store(scales + d, v);
+        product.multiply(v);
+    }
+    return product.log();
+}
+
+// [E14] for a batch, from its weighted sums about the old mean: shift = sum w (x - mean), square = sum w (x - mean)^2.
+template <class T>
+inline void move_by_sums(double shift, double square, double mass, double r, double most, T *mean, T *v) {
+    const double step = r * shift / mass;
+    *mean = T(double(*mean) + step);
+    if (!v) return;
+    const double moved = (1 - r) * double(*v) + r * square / mass - step * step;
+    *v = T(moved > 0 ? (moved < most ? moved : most) : 0);
+}
+
+// Variances beyond this have no scale.
+inline double most_variance(double scale_min) { return 1 / (scale_min * scale_min); }
+
+} // namespace

@@ -1,0 +1,77 @@
+// The natural-gradient rule: running means and variances, with a rate that each component earns by itself.
+#pragma once
+#include "moments.h"
+
+namespace {
+
+// [E13] count of a component that receives weight w, and the share r = w / count of the way that it moves.
+inline double earned_rate(double *count, double w, const NaturalStep &step) {
+    const double more = *count + step.growth * w;
+    *count = more < step.count_max ? more : step.count_max;
+    return w < *count ? w / *count : 1.0;
+}
+
+template <class T>
+inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &step, Scratch<T> &scratch) {
+    for (std::size_t j = 0; j < m.components; ++j) {
+        const double w = scratch.received[j];
+        if (w < negligible<T>) continue;
+        const T r = T(earned_rate(moments.masses + j, w, step));
+        const std::size_t row = j * m.stride;
+        if (step.hold_scales) {
+            move_means(scratch.samples, m.means + row, m.stride, r);
+            continue;
+        }
+        move_moments(scratch.samples, m.means + row, moments.variances + row, m.stride, r,
+                     T(most_variance(step.scale_min)));
+        m.log_dets[j] = scales_of(moments.variances + row, m.scales + row, m.features, m.stride, T(step.scale_min),
+                                  T(step.scale_max));
+    }
+}
+
+template <class T>
+inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, const NaturalStep &step, Scratch<T> &scratch) {
+    double centre[block_features];
+    double *rates = scratch.scores; // the scores of this batch have served
+    for (std::size_t k = 0; k < m.components; ++k)
+        rates[k] = scratch.received[k] < negligible<T> ? 0 : earned_rate(moments.masses + k, scratch.received[k], step);
+    for (std::size_t start = 0; start < m.features; start += scratch.sum_features) {
+        const std::size_t stop = m.features - start < scratch.sum_features ? m.features : start + scratch.sum_features;
+        batch_sums(m, g, scratch, start, stop, centre);
+        for (std::size_t k = 0; k < m.components; ++k) {
+            const double mass = scratch.received[k];
+            if (mass < negligible<T>) continue;
+            const double *first = scratch.sums + k * scratch.sum_features;
+            const double *second = first + m.components * scratch.sum_features;
+            T *mean = m.means + k * m.stride + start, *variance = moments.variances + k * m.stride + start;
+            for (std::size_t i = 0; i < stop - start; ++i) {
+                const double c = double(mean[i]) - centre[i];
+                move_by_sums(first[i] - mass * c, second[i] - 2 * c * first[i] + mass * c * c, mass, rates[k],
+                             most_variance(step.scale_min), mean + i, step.hold_scales ? nullptr : variance + i);
+            }
+        }
+    }
+    for (std::size_t k = 0; k < m.components && !step.hold_scales; ++k)
+        if (scratch.received[k] >= negligible<T>)
+            m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m.features, m.stride,
+                                      T(step.scale_min), T(step.scale_max));
+}
+
+// Whole steps over consecutive rows of x. Weights of components stay as they are: the rule moves them at its checks.
+// INOUT m, moments; IN x[steps * batch, features]; OUT report.
+template <class T>
+void natural_steps(Model<T> m, Moments<T> moments, const T *x, std::size_t x_stride, std::size_t steps, Filter g,
+                   NaturalStep step, Scratch<T> scratch, Report report) {
+    softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
+    for (std::size_t t = 0; t < steps; ++t, x += scratch.batch * x_stride) {
+        if (scratch.batch == 1) {
+            assign_one(m, x, g, scratch, t, report);
+            natural_one(m, moments, step, scratch);
+        } else {
+            assign_many(m, x, x_stride, g, scratch, t, report);
+            natural_batch(m, moments, g, step, scratch);
+        }
+    }
+}
+
+} // namespace

@@ -1,0 +1,170 @@
+"""The natural-gradient rule: each component keeps running moments, with a rate that it earns by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm import kernels
+from streamgmm.grid import Filters
+from streamgmm.kernels import Floats, Parameters, Steps
+from streamgmm.rules.base import Moment, Rule, RuleState, ScaleBounds
+
+PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
+
+
+@dataclass(frozen=True)
+class Natural(Rule):
+    """Natural gradient of the same annealed objective: as cheap as SGD, no learning rate, batch-EM quality in one pass.
+
+    A component that has received weight n moves by w/n towards a sample that gives it weight w. What follows are the
+    constants of docs/math.md §5; one setting serves all data sets that we know.
+
+    half_life : in samples; what was learned so long ago counts half (for a component with an even share of samples).
+        None remembers everything, with the past counting less the older it is.
+    count_init, count_annealing : counts at the start, and their bound while σ falls.
+    growth : by which counts grow per weight received; below one, early samples fade. It rises to one in the long run.
+    maturity : annealing times (the samples that annealing took) until ``growth`` has become one.
+    hold_above : scales stay at the cap while σ is wider than this share of its start (or than 0.6).
+    restart_below : share of an even weight below which a component is restarted beside the most loaded one.
+
+    >>> Natural(half_life=10_000).count_max(64)
+    225.4...
+    """
+
+    name: ClassVar[str] = "natural"
+    tol: ClassVar[float | None] = None
+    narrow: ClassVar[float] = 0.25
+    half_life: float | None = None
+    count_init: float = 3.0
+    count_annealing: float = 5.0
+    growth: float = 0.2
+    maturity: float = 100.0
+    hold_above: float = 0.3
+    restart_below: float = 0.4
+
+    def period(self, n_components: int) -> int:
+        return max(50, round(PERIOD_PER_COMPONENT * n_components))
+
+    def count_max(self, n_components: int) -> float:
+        """[E13] the largest count that the half-life allows."""
+        return inf if self.half_life is None else max(1.0, self.half_life / (n_components * log(2)))
+
+    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+        size = len(parameters)
+        e = np.exp(parameters.logits - parameters.logits.max())
+        state = {
+            "counts": np.full(size, self.count_init),
+            "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
+            "weights": e / e.sum(),
+            "received": np.zeros(size),
+        }
+        state.update(_scalars(growth=self.growth, hold=self._holds(moment), narrow_at=-1, next_restart=0))
+        if moment.narrow:
+            self._begin_narrow(state, moment)
+        return state
+
+    def advance(
+        self,
+        state: RuleState,
+        parameters: Parameters,
+        x: Floats,
+        filters: Filters,
+        batch_size: int,
+        scale_bounds: ScaleBounds,
+    ) -> Steps:
+        bound = self.count_max(len(parameters))
+        return kernels.natural_steps(
+            parameters,
+            state["variances"],
+            state["counts"],
+            state["received"],
+            x,
+            filters,
+            growth=float(state["growth"]),
+            count_max=min(self.count_annealing, bound) if state["narrow_at"] < 0 else bound,
+            scale_bounds=scale_bounds,
+            hold_scales=bool(state["hold"]),
+            batch_size=batch_size,
+        )
+
+    def check(
+        self,
+        state: RuleState,
+        parameters: Parameters,
+        moment: Moment,
+        scale_bounds: ScaleBounds,
+        rng: np.random.Generator,
+    ) -> None:
+        state.update(_scalars(hold=self._holds(moment)))
+        if moment.narrow and state["narrow_at"] < 0:
+            self._begin_narrow(state, moment)
+        age = moment.samples - int(state["narrow_at"]) if moment.narrow else 0
+        self._move_weights(state, age)
+        if moment.narrow:
+            ripeness = age / (self.maturity * max(int(state["narrow_at"]), moment.schedule.period))
+            state.update(_scalars(growth=min(1.0, self.growth + (1 - self.growth) * ripeness)))
+            if moment.samples >= state["next_restart"]:
+                self._restart(state, parameters, scale_bounds[1] ** 2, rng)
+                pause = max(2 * moment.schedule.period, age // 20)  # rarer and rarer, so that restarts come to an end
+                state.update(_scalars(next_restart=moment.samples + pause))
+        parameters.logits[:] = np.log(np.maximum(state["weights"], 1e-9))
+
+    def learning_rate(self, state: RuleState) -> float:
+        """Share of the way that a typical component moves towards a sample that it wins."""
+        return float(min(1.0, 1 / np.median(state["counts"])))
+
+    def _holds(self, moment: Moment) -> bool:
+        return moment.sigma > min(0.6, self.hold_above * moment.schedule.sigma_init)
+
+    def _begin_narrow(self, state: RuleState, moment: Moment) -> None:
+        pause = 2 * moment.schedule.period
+        state.update(_scalars(narrow_at=moment.samples, next_restart=moment.samples + pause, hold=False))
+
+    def _move_weights(self, state: RuleState, age: int) -> None:
+        """[E18] weights follow the shares received, over a memory that grows once annealing is over."""
+        received = state["received"]
+        total = float(received.sum())
+        memory = self.count_annealing * len(received) + age
+        if self.half_life is not None:
+            memory = min(memory, self.half_life / log(2))
+        state["weights"] += total / (memory + total) * (received / total - state["weights"])
+        state["received"] = np.zeros_like(received)
+
+    def _restart(
+        self, state: RuleState, parameters: Parameters, precision_max: float, rng: np.random.Generator
+    ) -> None:
+        """[E19] moves components that hardly anybody needs beside those that carry the most."""
+        weights, counts, variances = state["weights"], state["counts"], state["variances"]
+        light = np.flatnonzero(weights < self.restart_below / len(weights))
+        if not len(light):
+            return
+        width = parameters.n_features
+        load = distortion(variances[:, :width], precision_max)
+        usual = np.median(variances[:, :width], axis=0)
+        for k in light:
+            heavy = int((weights * load).argmax())
+            # apart along what is unusual about its spread: that is where two clusters hide in one component
+            spread = np.sqrt(np.maximum(variances[heavy, :width] - usual, 0) + 0.01 * variances[heavy, :width])
+            apart = 0.3 * spread * rng.standard_normal(width)
+            parameters.means[k] = parameters.means[heavy] + apart.astype(parameters.dtype)
+            parameters.scales_buffer[k] = parameters.scales_buffer[heavy]
+            variances[k] = variances[heavy]
+            load[k] = load[heavy]
+            weights[k] = weights[heavy] = weights[heavy] / 2
+            counts[k] = counts[heavy] = min(10.0, counts[heavy])
+        parameters.refresh()
+
+
+def distortion(variances: Floats, precision_max: float) -> npt.NDArray[np.float64]:
+    """What a sample of each component loses on average to the spread around its mean, in units of half a nat: (K,)."""
+    spread = np.maximum(variances.astype(np.float64) * precision_max, 1e-12)
+    return np.where(spread < 1, spread, 1 + np.log(spread)).sum(1)
+
+
+def _scalars(**values: Any) -> RuleState:
+    return {name: np.array(value) for name, value in values.items()}

@@ -1,0 +1,152 @@
+"""Stochastic expectation-maximisation (Cappé & Moulines 2009): the baseline of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from streamgmm import kernels
+from streamgmm.grid import Filters
+from streamgmm.kernels import Floats, Parameters, Steps
+from streamgmm.rules.base import Moment, Rule, RuleState, ScaleBounds
+
+
+@dataclass(frozen=True)
+class StochasticEM(Rule):
+    """Every sample is shared out by responsibilities; sufficient statistics move by a falling rate; there is no grid.
+
+    step_init, step_decay, step_min : rate of step t is max(step_min, step_init · (t+1)^−(0.5 + step_decay)).
+    accumulate : samples that only fill the statistics, under the initial model; None is one period, 0 learns at once.
+        Accumulation ends at the first check after so many samples.
+    start_from : "random", or "kmeans" on the accumulated samples, which are buffered.
+    half_life : in samples; bounds the memory, in place of step_min.
+    """
+
+    name: ClassVar[str] = "sem"
+    anneals: ClassVar[bool] = False
+    step_init: float = 0.05
+    step_decay: float = 0.01
+    step_min: float = 0.001
+    accumulate: int | None = None
+    start_from: Literal["random", "kmeans"] = "random"
+    half_life: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.step_init <= 1 or not 0 < self.step_min <= 1 or not 0 <= self.step_decay <= 0.5:
+            raise ValueError(
+                f"step_init is {self.step_init}, step_min {self.step_min}, step_decay {self.step_decay}; "
+                "expected rates within (0, 1] and a decay within [0, 0.5]."
+            )
+        if self.start_from not in ("random", "kmeans"):
+            raise ValueError(f"start_from is {self.start_from!r}; expected 'random' or 'kmeans'.")
+        if self.start_from == "kmeans" and self.accumulate == 0:
+            raise ValueError("accumulate is 0, but a k-means start needs samples to look at; leave it at None.")
+
+    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+        at_once = self.accumulate == 0
+        e = np.exp(parameters.logits - parameters.logits.max())
+        state = {
+            "masses": e / e.sum() if at_once else np.zeros(len(parameters)),
+            "means": parameters.means_buffer.copy(),
+            "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
+            "step": np.array(0),
+            "accumulating": np.array(not at_once),
+        }
+        if self.start_from == "kmeans":
+            state["buffer"] = np.empty((0, parameters.n_features), parameters.dtype)
+        return state
+
+    def advance(
+        self,
+        state: RuleState,
+        parameters: Parameters,
+        x: Floats,
+        filters: Filters,
+        batch_size: int,
+        scale_bounds: ScaleBounds,
+    ) -> Steps:
+        if "buffer" in state:
+            state["buffer"] = np.concatenate([state["buffer"], x])
+            return _look(parameters, x, batch_size)
+        accumulating, step = bool(state["accumulating"]), int(state["step"])
+        steps = kernels.em_steps(
+            parameters,
+            state["means"] if accumulating else parameters.means_buffer,
+            state["variances"],
+            state["masses"],
+            x,
+            rate=self.step_init,
+            exponent=0.5 + self.step_decay,
+            rate_min=self.step_min if self.half_life is None else min(1.0, log(2) * batch_size / self.half_life),
+            first_step=step,
+            scale_bounds=scale_bounds,
+            accumulate=accumulating,
+            batch_size=batch_size,
+        )
+        state["step"] = np.array(step + len(steps.losses))
+        return steps
+
+    def check(
+        self,
+        state: RuleState,
+        parameters: Parameters,
+        moment: Moment,
+        scale_bounds: ScaleBounds,
+        rng: np.random.Generator,
+    ) -> None:
+        if moment.samples >= (moment.schedule.period if self.accumulate is None else self.accumulate):
+            self.flush(state, parameters, scale_bounds, rng)
+
+    def flush(
+        self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds, rng: np.random.Generator
+    ) -> None:
+        """Ends accumulation: the statistics become the model."""
+        if not state["accumulating"]:
+            return
+        if "buffer" in state:
+            _kmeans(state, rng)
+        if state["masses"].sum() == 0:
+            return  # nothing has been seen
+        seen = state["masses"] > 1e-12  # others keep their place: nobody has told them anything
+        parameters.means_buffer[seen] = state["means"][seen]
+        least, most = 1 / scale_bounds[1] ** 2, 1 / scale_bounds[0] ** 2
+        variances = np.clip(state["variances"][:, : parameters.n_features], least, most)
+        parameters.scales[seen] = 1 / np.sqrt(variances[seen])
+        parameters.logits[:] = np.log(np.maximum(state["masses"], 1e-300))
+        parameters.refresh()
+        state["accumulating"], state["step"] = np.array(False), np.array(0)
+        state["means"] = np.empty((0, 0), parameters.dtype)  # from now on the model's own means are the statistics
+
+    def learning_rate(self, state: RuleState) -> float:
+        return float(max(self.step_min, self.step_init * (int(state["step"]) + 1) ** -(0.5 + self.step_decay)))
+
+
+def _look(parameters: Parameters, x: Floats, batch_size: int) -> Steps:
+    """The report of steps that only look."""
+    found = kernels.score(parameters, x)
+    losses, tops = (v.reshape(-1, batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
+    wins = np.bincount(found.winner, minlength=len(parameters))
+    return Steps(losses, tops, wins, wins.astype(np.float64))
+
+
+def _kmeans(state: RuleState, rng: np.random.Generator) -> None:
+    """Statistics of the clusters that k-means finds in the buffer, which is then given up."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    rows, size = state.pop("buffer"), len(state["masses"])
+    if len(rows) < size:
+        raise ValueError(
+            f"a k-means start of {size} components needs at least as many samples; only {len(rows)} were accumulated. "
+            "Raise accumulate, or use start_from='random'."
+        )
+    seed = int(rng.integers(2**31 - 1))
+    found = MiniBatchKMeans(size, random_state=seed, n_init=3).fit(rows)
+    for k in range(size):
+        own = rows[found.labels_ == k]
+        state["masses"][k] = max(len(own), 1) / len(rows)
+        state["means"][k, : rows.shape[1]] = found.cluster_centers_[k]
+        if len(own) > 1:
+            state["variances"][k, : rows.shape[1]] = own.var(axis=0)

@@ -1,0 +1,58 @@
+"""Well-separated clusters: every one is found, as exactly as its samples allow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgmm import StochasticEM, StreamingGaussianMixture
+
+SPREAD = 0.03
+
+
+def clusters(count: int, features: int = 6, samples: int = 120_000, scale: float = 1.0) -> tuple[np.ndarray, ...]:
+    """Samples, true means and the number of samples of each cluster; means are at least 12 deviations apart."""
+    rng = np.random.default_rng(count)
+    while True:
+        means = rng.uniform(0.1, 0.9, (count, features))
+        apart = np.sqrt(((means[:, None] - means) ** 2).sum(2)) + 9 * np.eye(count)
+        if apart.min() > 12 * SPREAD:
+            break
+    chosen = rng.integers(count, size=samples)
+    return scale * rng.normal(means[chosen], SPREAD), scale * means, np.bincount(chosen)
+
+
+def errors(model: StreamingGaussianMixture, means: np.ndarray, spread: float) -> np.ndarray:
+    """Distance from each true mean to the nearest learned one, in deviations per feature."""
+    nearest = ((model.means_[:, None] - means) ** 2).mean(2).min(0)
+    return np.sqrt(nearest) / spread
+
+
+@pytest.mark.parametrize("count", [4, 9, 16])
+@pytest.mark.parametrize("scale", [1.0, pytest.param(1000.0, marks=pytest.mark.filterwarnings("ignore:data reach"))])
+def test_natural_from_a_random_start(count: int, scale: float) -> None:
+    x, means, sizes = clusters(count, scale=scale)
+    settings = {"precision_max": 4 / (scale * SPREAD) ** 2, "mean_range": 0.1 * scale, "random_state": 0}
+    model = StreamingGaussianMixture(count, rule="natural", **settings).fit(x)
+    assert (errors(model, means, scale * SPREAD) * np.sqrt(sizes) < 3).all()
+
+
+@pytest.mark.parametrize("count", [4, 9, 16])
+def test_stochastic_em_from_kmeans(count: int) -> None:
+    x, means, sizes = clusters(count)
+    rule = StochasticEM(start_from="kmeans", step_init=1.0, step_decay=0.5, step_min=1e-6)
+    settings = {"precision_max": 4 / SPREAD**2, "batch_size": 500, "random_state": 0}
+    model = StreamingGaussianMixture(count, rule=rule, **settings).fit(x)
+    assert (errors(model, means, SPREAD) * np.sqrt(sizes) < 3).all()
+
+
+@pytest.mark.parametrize("count", [4, 9, 16])
+def test_sgd_finds_some(count: int) -> None:
+    x, means, _ = clusters(count)
+    settings = {"precision_max": 4 / SPREAD**2, "learning_rate_init": 1e-3, "learning_rate_min": 1e-5}
+    model = StreamingGaussianMixture(count, n_epochs=2, random_state=0, **settings).fit(x)
+    off = errors(model, means, SPREAD)
+    found = off < 1
+    print(f"sgd: {found.sum()} of {count} clusters found, largest error {off[found].max(initial=0):.2f} deviations")
+    assert found.sum() >= 1
+    assert (off[found] < 0.5).all()

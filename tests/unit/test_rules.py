@@ -1,0 +1,109 @@
+"""What each rule promises by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from streamgmm import SGD, Natural, StochasticEM, StreamingGaussianMixture, rules
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def test_settings_survive_a_file() -> None:
+    for rule in (SGD(0.05), Natural(half_life=500.0), StochasticEM(step_init=0.1, start_from="kmeans")):
+        assert rules.from_settings(rule.settings()) == rule
+    with pytest.raises(ValueError, match="rule 'adam' is unknown; this version has sgd, natural, sem"):
+        rules.from_settings({"name": "adam"})
+
+
+def test_one_full_em_step_is_scikit_learns() -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(m, 0.1, (300, 5)) for m in (0.2, 0.5, 0.9)])
+    start = {
+        "weights_init": np.array([0.2, 0.3, 0.5]),
+        "means_init": rng.random((3, 5)),
+        "precisions_init": rng.uniform(5, 50, (3, 5)),
+    }
+    with pytest.warns(ConvergenceWarning):
+        theirs = GaussianMixture(3, covariance_type="diag", reg_covar=0, max_iter=1, **start).fit(x)
+    rule = StochasticEM(step_init=1.0, step_min=1.0, accumulate=0)
+    ours = StreamingGaussianMixture(3, rule=rule, batch_size=len(x), precision_max=1e30, **start).partial_fit(x)
+    np.testing.assert_allclose(ours.weights_, theirs.weights_, rtol=1e-6)
+    np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-6)
+    np.testing.assert_allclose(ours.covariances_, theirs.covariances_, rtol=1e-6)
+
+
+def test_accumulation_ends_at_a_check_or_with_fit() -> None:
+    x = np.random.default_rng(0).random((500, 4))
+    model = StreamingGaussianMixture(4, rule="sem", period=200, random_state=0).partial_fit(x[:199])
+    start = model.means_.copy()
+    assert np.abs(start).max() <= 0.1
+    assert model.partial_fit(x[199:200]).means_.mean() > 0.3
+    short = StreamingGaussianMixture(4, rule="sem", period=1000, random_state=0).fit(x)
+    assert short.means_.mean() > 0.3
+    longer = StreamingGaussianMixture(4, rule=StochasticEM(accumulate=300), period=200, random_state=0)
+    assert np.abs(longer.partial_fit(x[:399]).means_).max() <= 0.1
+    assert longer.partial_fit(x[399:]).means_.mean() > 0.3
+
+
+def test_kmeans_start() -> None:
+    rng = np.random.default_rng(1)
+    centres = rng.random((5, 6))
+    x = rng.normal(centres[rng.integers(5, size=2000)], 0.01)
+    model = StreamingGaussianMixture(5, rule=StochasticEM(start_from="kmeans"), precision_max=1e5, random_state=0).fit(
+        x
+    )
+    nearest = np.sqrt(((model.means_[:, None] - centres) ** 2).sum(2)).min(0)
+    assert nearest.max() < 0.01
+    with pytest.raises(ValueError, match="k-means start of 64 components needs at least as many samples; only 50"):
+        StreamingGaussianMixture(rule=StochasticEM(start_from="kmeans")).fit(x[:50])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"step_init": 0.0}, "step_init is 0.0"),
+        ({"step_decay": 0.7}, "step_decay 0.7"),
+        ({"start_from": "nothing"}, "start_from is 'nothing'"),
+        ({"start_from": "kmeans", "accumulate": 0}, "needs samples to look at"),
+    ],
+)
+def test_wrong_settings(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        StochasticEM(**settings)
+
+
+def test_half_life_forgets() -> None:
+    """A mean that has learned zeros for long needs one half-life to come half of the way to ones."""
+    zeros, ones = np.zeros((20_000, 3)), np.ones((20_000, 3))
+    for rule in ("natural", "sem"):
+        model = StreamingGaussianMixture(1, rule=rule, half_life=1000, precision_max=1, random_state=0)
+        model.partial_fit(zeros).partial_fit(ones[:1000])
+        assert model.means_[0] == pytest.approx(0.5, abs=0.02)
+    endless = StreamingGaussianMixture(1, rule="natural", precision_max=1, random_state=0)
+    assert endless.partial_fit(zeros).partial_fit(ones[:1000]).means_.max() < 0.25
+    with pytest.raises(ValueError, match="half_life has no meaning for rule='sgd'"):
+        StreamingGaussianMixture(1, half_life=1000).fit(zeros)
+
+
+def test_idle_components_are_restarted() -> None:
+    """Four far components that no sample reaches end up where the samples are, and then nothing restarts any more."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(rng.integers(2, size=(20_000, 1)) * 0.5, 0.05, (20_000, 8))
+    means = np.vstack([np.full((2, 8), 0.25), np.full((6, 8), 50.0)]) + rng.normal(0, 0.01, (8, 8))
+    model = StreamingGaussianMixture(8, rule="natural", annealing=False, means_init=means, random_state=0)
+    model.partial_fit(x)
+    assert np.abs(model.means_).max() < 1
+    assert model.weights_.min() >= 0.1 / 8
+    assert model.predict(x[:2000]).max() > 1
+
+
+def test_natural_without_annealing_and_with_one_component() -> None:
+    x = np.random.default_rng(0).normal(0.5, 0.3, (5000, 3))
+    model = StreamingGaussianMixture(1, rule="natural", random_state=0).fit(x)
+    np.testing.assert_allclose(model.means_[0], x.mean(0), atol=0.02)
+    np.testing.assert_allclose(model.covariances_[0], x.var(0), atol=0.02)
+    assert StreamingGaussianMixture(4, rule="natural", annealing=False, random_state=0).fit(x).sigma_ == 0.01
