@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 import streamgmm
-from streamgmm import checkpoint, events, plots, training
+from streamgmm import checkpoint, datasets, events, plots, training
 from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.paper import rules_table
 from streamgmm.progress import live_line
 from streamgmm.streams.glyphs import Glyphs
 
@@ -104,6 +105,27 @@ def demo(
         table.add_row(r["run"], f"{r['log_likelihood']:.1f}", in_use, f"{r['samples_per_second']:,}")
     people.print(table)
     people.print(f"Wrote model.safetensors, events.jsonl, centroids.png and curve.png to [bold]{out}[/bold].")
+
+
+paper = typer.Typer(no_args_is_help=True, help="Tables of measured results, each made by one command.")
+app.add_typer(paper, name="paper")
+
+
+@paper.command("rules")
+def paper_rules(
+    dataset: Annotated[list[str] | None, typer.Option(help="Only these data sets.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds per data set (Fruits: at most 3).")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for records of runs; what is there is not run again.")] = Path(
+        "runs/paper"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="3000 rows and 3 iterations: to see that it works.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """SGD, stochastic EM, the natural rule and batch EM on the seven data sets."""
+    names = dataset or list(datasets.FILES)
+    table = rules_table.make(names, seeds, jobs, out, quick)
+    typer.echo(json.dumps(table) if as_json else rules_table.markdown(table), nl=as_json)
 
 
 def main() -> None:

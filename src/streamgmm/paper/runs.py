@@ -1,0 +1,88 @@
+"""Runs and their records: each run is one JSON file, so an interrupted table goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import streamgmm
+from streamgmm.checkpoint import write_atomically
+from streamgmm.progress import live_line
+
+
+@dataclass(frozen=True)
+class Run:
+    """What to measure: a method with its settings on a data set, one seed, so many passes."""
+
+    dataset: str
+    method: str
+    seed: int
+    passes: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """Name of its record; runs that differ in anything have different names."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return f"{self.dataset}-{self.method}-{self.seed}-{sha256(text.encode()).hexdigest()[:10]}.json"
+
+
+Measure = Callable[[Run], dict[str, Any]]
+
+
+def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, label: str) -> dict[Run | str, Any]:
+    """Results of all runs by record name; those that have a record are not run again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = {run.file: run for run in runs}
+    results = {name: found for name in wanted if (found := _read(folder / name)) is not None}
+    missing = [run for name, run in wanted.items() if name not in results]
+    with live_line(label, len(wanted)) as show:
+        show(len(results), None)
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+            pending = {pool.submit(measure, run): run for run in missing}
+            try:
+                for done in as_completed(pending):
+                    run = pending[done]
+                    record = {"run": asdict(run), "versions": versions(), "results": done.result()}
+                    write_atomically(folder / run.file, json.dumps(record, indent=1).encode())
+                    results[run.file] = record["results"]
+                    show(len(results), None)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return {name: results[name] for name in wanted}
+
+
+def versions() -> dict[str, str]:
+    """What a record was made with."""
+    import sklearn
+
+    return {
+        "streamgmm": streamgmm.__version__,
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def _one_thread() -> None:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf8"))["results"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

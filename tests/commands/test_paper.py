@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamgmm.paper.runs import Run, measure_all
+
+
+def count(run: Run) -> dict:
+    """A measurement that leaves a trace of having been made."""
+    trace = Path(run.settings["trace"]) / f"{run.seed}.txt"
+    trace.write_text(trace.read_text() + "x" if trace.exists() else "x")
+    if run.seed == run.settings.get("broken"):
+        raise RuntimeError("broken on purpose")
+    return {"square": run.seed**2}
+
+
+def test_interrupted_tables_go_on(tmp_path: Path) -> None:
+    records, trace = tmp_path / "records", tmp_path / "trace"
+    trace.mkdir()
+    settings = {"trace": str(trace)}
+    measure_all([Run("d", "m", s, 1, settings) for s in range(2)], count, records, 2, "first")
+    runs = [Run("d", "m", s, 1, settings) for s in range(4)]
+    (records / runs[1].file).write_text('{"half')
+    found = measure_all(runs, count, records, 2, "again")
+    assert [found[r.file]["square"] for r in runs] == [0, 1, 4, 9]
+    assert [(trace / f"{s}.txt").read_text() for s in range(4)] == ["x", "xx", "x", "x"]
+    record = json.loads((records / runs[3].file).read_text())
+    assert record["run"]["seed"] == 3
+    assert "streamgmm" in record["versions"]
+
+
+def test_a_failing_run_is_not_recorded(tmp_path: Path) -> None:
+    runs = [Run("d", "m", s, 1, {"trace": str(tmp_path), "broken": 1}) for s in range(2)]
+    with pytest.raises(RuntimeError, match="broken on purpose"):
+        measure_all(runs, count, tmp_path / "records", 1, "failing")
+    assert not (tmp_path / "records" / runs[1].file).exists()
+
+
+def test_the_rules_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = np.clip(rng.normal(rng.integers(2, size=(700, 1)) - 0.5, 0.2, (700, 12)), -1, 1).astype(np.float32)
+    labels = np.ones(700, np.uint8)
+    np.savez(tmp_path / "isolet.npz", x_train=x[:600], y_train=labels[:600], x_test=x[600:], y_test=labels[600:])
+    monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
+    command = [
+        sys.executable,
+        "-m",
+        "streamgmm.cli",
+        "paper",
+        "rules",
+        "--quick",
+        "--seeds",
+        "2",
+        "--dataset",
+        "isolet",
+    ]
+    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    rows = {r["method"]: r for r in json.loads(done.stdout)}
+    assert set(rows) == {"sgd", "sem", "natural, 1 pass", "natural, 3 passes", "batch"}
+    assert all(r["seeds"] == 2 and np.isfinite(r["mean"]) for r in rows.values())
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert f"{rows['sgd']['mean']:.1f} ± {rows['sgd']['std']:.1f}" in again.stdout
+    assert len(list((tmp_path / "runs" / "paper").iterdir())) == 27 + 2 * 4
