@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bench.measure import aligned, rates, ratio, reading, rewriting
 from bench.peers import NumpySgd
-from streamgmm import kernels
+from streamgmm import StreamingGaussianMixture, kernels, training
 from streamgmm.grid import filters, torus
 from streamgmm.kernels import Parameters
+from streamgmm.streams.glyphs import Glyphs
 
 COMPONENTS, RATE = 64, 0.001
 
@@ -33,7 +35,43 @@ def by_hand(peer: NumpySgd, x: np.ndarray) -> Callable[[], float]:
     return work
 
 
+def trained(rule: str, x: np.ndarray, sigma: float) -> Callable[[], float]:
+    """Whole training, control and all, of a rule whose annealing stands at ``sigma``."""
+    settings = {"period": 1000, "sigma_init": sigma, "sigma_min": min(sigma, 0.01), "random_state": 0}
+    model = StreamingGaussianMixture(COMPONENTS, rule=rule, **settings).partial_fit(x[: 3 * COMPONENTS])
+    state = model._training
+    if rule == "natural":
+        state.rule_state["hold"] = np.array(sigma > 0.6)
+    frozen = state.annealing
+
+    def work() -> float:
+        training.feed(state, x)
+        state.annealing = replace(state.annealing, sigma=frozen.sigma)  # it must not narrow while we measure
+        return float(len(x))
+
+    return work
+
+
+def compare_rules() -> None:
+    """Each rule against SGD, on images, with annealing wide (natural: scales held), half-way and narrow."""
+    x, _ = Glyphs(seed=0).take(0, 1000)
+    print("\n| rule ÷ sgd, time per sample | " + " | ".join(f"σ {s}" for s in (2.0, 0.5, 0.01)) + " |")
+    print("|---|---|---|---|")
+    found = {}
+    for sigma in (2.0, 0.5, 0.01):
+        with threadpool_limits(1):
+            found[sigma] = rates({rule: trained(rule, x, sigma) for rule in ("sgd", "natural", "sem")})
+    for rule in ("natural", "sem"):
+        cells = (ratio(found[s]["sgd"], found[s][rule]) for s in found)
+        print(f"| {rule} | " + " | ".join(f"{m:.2f} ({a:.2f}-{b:.2f})" for m, a, b in cells) + " |")
+
+
 def main() -> None:
+    compare_steps()
+    compare_rules()
+
+
+def compare_steps() -> None:
     rng = np.random.default_rng(0)
     print(f"one thread, K={COMPONENTS}, float32, batch 1, vector width {kernels.width()}; medians of 5 rounds\n")
     print("| D | σ | native ÷ NumPy | native, share of the memory limit | samples/s |")

@@ -16,7 +16,7 @@ from streamgmm import annealing
 from streamgmm.annealing import Annealing, Schedule
 from streamgmm.grid import Grid, filters
 from streamgmm.kernels import Floats, Parameters
-from streamgmm.rules import Moment, Rule, RuleState
+from streamgmm.rules import Moment, Rule, RuleState, Work
 
 SCALE_MIN = 1e-3
 USAGE_SAMPLES = 50  # a component's share of wins is averaged over so many samples per component
@@ -83,7 +83,7 @@ def begin(
         schedule=schedule,
         annealing=first,
         rule=rule,
-        rule_state=rule.start(parameters, Moment(0, first.sigma, schedule), scale_max),
+        rule_state=rule.start(parameters, Moment(0, first.sigma, schedule, (SCALE_MIN, scale_max), rng)),
         rng=rng,
         batch_size=batch_size,
         scale_max=scale_max,
@@ -119,7 +119,7 @@ def flush(state: TrainingState) -> list[Check]:
     """Ends a pass: learns from a pending partial batch as one smaller step, and from whatever the rule holds back."""
     rows, state.pending = state.pending, state.pending[:0]
     checks = _advance(state, rows, batch_size=len(rows)) if len(rows) else []
-    state.rule.flush(state.rule_state, state.parameters, (SCALE_MIN, state.scale_max), state.rng)
+    state.rule.flush(state.rule_state, state.parameters, _moment(state))
     return checks
 
 
@@ -133,14 +133,8 @@ def _samples_to_check(state: TrainingState) -> int:
 def _advance(state: TrainingState, rows: Floats, batch_size: int | None = None) -> list[Check]:
     size = batch_size or state.batch_size
     before = state.annealing.samples
-    steps = state.rule.advance(
-        state.rule_state,
-        state.parameters,
-        rows,
-        filters(state.grid, state.annealing.sigma),
-        size,
-        (SCALE_MIN, state.scale_max),
-    )
+    work = Work(rows, filters(state.grid, state.annealing.sigma), size, (SCALE_MIN, state.scale_max))
+    steps = state.rule.advance(state.rule_state, state.parameters, work)
     state.wins += steps.wins
     state.annealing = annealing.observe(
         state.schedule, state.annealing, steps.losses.tolist(), steps.max_components.tolist(), size
@@ -155,9 +149,13 @@ def _check(state: TrainingState) -> Check:
     state.usage = (1 - weight) * state.usage + weight * state.wins / total
     state.wins = np.zeros_like(state.wins)
     state.annealing, shrunk = annealing.check(state.schedule, state.annealing)
-    moment = Moment(state.annealing.samples, state.annealing.sigma, state.schedule, shrunk)
-    state.rule.check(state.rule_state, state.parameters, moment, (SCALE_MIN, state.scale_max), state.rng)
+    state.rule.check(state.rule_state, state.parameters, _moment(state, shrunk))
     return current(state, shrunk)
+
+
+def _moment(state: TrainingState, shrunk: bool = False) -> Moment:
+    now, bounds = state.annealing, (SCALE_MIN, state.scale_max)
+    return Moment(now.samples, now.sigma, state.schedule, bounds, state.rng, shrunk)
 
 
 def current(state: TrainingState, shrunk: bool = False) -> Check:

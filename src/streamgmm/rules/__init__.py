@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamgmm.rules.base import Moment, Rule, RuleState
+from streamgmm.rules.base import Moment, Rule, RuleState, Work
 from streamgmm.rules.natural import Natural
 from streamgmm.rules.sgd import SGD
 from streamgmm.rules.stochastic_em import StochasticEM
 
-__all__ = ["RULES", "SGD", "Moment", "Natural", "Rule", "RuleState", "StochasticEM", "from_settings"]
+__all__ = ["RULES", "SGD", "Moment", "Natural", "Rule", "RuleState", "StochasticEM", "Work", "from_settings"]
 
 RULES: dict[str, type[Rule]] = {rule.name: rule for rule in (SGD, Natural, StochasticEM)}
 

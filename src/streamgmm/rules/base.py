@@ -19,12 +19,23 @@ RuleState = dict[str, npt.NDArray[Any]]
 ScaleBounds = tuple[float, float]
 
 
+class Work(NamedTuple):
+    """Whole batches of rows (N, D), and what stays the same while they are learned."""
+
+    x: Floats
+    filters: Filters
+    batch_size: int
+    scale_bounds: ScaleBounds
+
+
 class Moment(NamedTuple):
-    """The start of training, or the end of a period, as a rule sees it."""
+    """The start of training, or the end of a period or of a pass, as a rule sees it."""
 
     samples: int
     sigma: float
     schedule: Schedule
+    scale_bounds: ScaleBounds
+    rng: np.random.Generator
     shrunk: bool = False
 
     @property
@@ -50,35 +61,18 @@ class Rule(ABC):
         return 1000
 
     @abstractmethod
-    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+    def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         """The state before the first sample."""
 
     @abstractmethod
-    def advance(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        x: Floats,
-        filters: Filters,
-        batch_size: int,
-        scale_bounds: ScaleBounds,
-    ) -> Steps:
+    def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
         """Takes steps over whole batches of rows."""
 
     @abstractmethod
-    def check(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        moment: Moment,
-        scale_bounds: ScaleBounds,
-        rng: np.random.Generator,
-    ) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """Ends a period."""
 
-    def flush(
-        self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds, rng: np.random.Generator
-    ) -> None:
+    def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """Puts into the parameters what the rule has held back; most rules hold back nothing."""
         return
 

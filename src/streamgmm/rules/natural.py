@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm import kernels
-from streamgmm.grid import Filters
 from streamgmm.kernels import Floats, Parameters, Steps
-from streamgmm.rules.base import Moment, Rule, RuleState, ScaleBounds
+from streamgmm.rules.base import Moment, Rule, RuleState, Work
 
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
@@ -54,7 +53,7 @@ class Natural(Rule):
         """[E13] the largest count that the half-life allows."""
         return inf if self.half_life is None else max(1.0, self.half_life / (n_components * log(2)))
 
-    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+    def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         size = len(parameters)
         e = np.exp(parameters.logits - parameters.logits.max())
         state = {
@@ -68,38 +67,23 @@ class Natural(Rule):
             self._begin_narrow(state, moment)
         return state
 
-    def advance(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        x: Floats,
-        filters: Filters,
-        batch_size: int,
-        scale_bounds: ScaleBounds,
-    ) -> Steps:
+    def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
         bound = self.count_max(len(parameters))
         return kernels.natural_steps(
             parameters,
             state["variances"],
             state["counts"],
             state["received"],
-            x,
-            filters,
+            work.x,
+            work.filters,
             growth=float(state["growth"]),
             count_max=min(self.count_annealing, bound) if state["narrow_at"] < 0 else bound,
-            scale_bounds=scale_bounds,
+            scale_bounds=work.scale_bounds,
             hold_scales=bool(state["hold"]),
-            batch_size=batch_size,
+            batch_size=work.batch_size,
         )
 
-    def check(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        moment: Moment,
-        scale_bounds: ScaleBounds,
-        rng: np.random.Generator,
-    ) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         state.update(_scalars(hold=self._holds(moment)))
         if moment.narrow and state["narrow_at"] < 0:
             self._begin_narrow(state, moment)
@@ -109,7 +93,7 @@ class Natural(Rule):
             ripeness = age / (self.maturity * max(int(state["narrow_at"]), moment.schedule.period))
             state.update(_scalars(growth=min(1.0, self.growth + (1 - self.growth) * ripeness)))
             if moment.samples >= state["next_restart"]:
-                self._restart(state, parameters, scale_bounds[1] ** 2, rng)
+                self._restart(state, parameters, moment)
                 pause = max(2 * moment.schedule.period, age // 20)  # rarer and rarer, so that restarts come to an end
                 state.update(_scalars(next_restart=moment.samples + pause))
         parameters.logits[:] = np.log(np.maximum(state["weights"], 1e-9))
@@ -135,22 +119,20 @@ class Natural(Rule):
         state["weights"] += total / (memory + total) * (received / total - state["weights"])
         state["received"] = np.zeros_like(received)
 
-    def _restart(
-        self, state: RuleState, parameters: Parameters, precision_max: float, rng: np.random.Generator
-    ) -> None:
+    def _restart(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """[E19] moves components that hardly anybody needs beside those that carry the most."""
         weights, counts, variances = state["weights"], state["counts"], state["variances"]
         light = np.flatnonzero(weights < self.restart_below / len(weights))
         if not len(light):
             return
         width = parameters.n_features
-        load = distortion(variances[:, :width], precision_max)
+        load = distortion(variances[:, :width], moment.scale_bounds[1] ** 2)
         usual = np.median(variances[:, :width], axis=0)
         for k in light:
             heavy = int((weights * load).argmax())
             # apart along what is unusual about its spread: that is where two clusters hide in one component
             spread = np.sqrt(np.maximum(variances[heavy, :width] - usual, 0) + 0.01 * variances[heavy, :width])
-            apart = 0.3 * spread * rng.standard_normal(width)
+            apart = 0.3 * spread * moment.rng.standard_normal(width)
             parameters.means[k] = parameters.means[heavy] + apart.astype(parameters.dtype)
             parameters.scales_buffer[k] = parameters.scales_buffer[heavy]
             variances[k] = variances[heavy]

@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from streamgmm import kernels
-from streamgmm.grid import Filters
-from streamgmm.kernels import Floats, Parameters, Steps
-from streamgmm.rules.base import Moment, Rule, RuleState, ScaleBounds
+from streamgmm.kernels import Parameters, Steps
+from streamgmm.rules.base import Moment, Rule, RuleState, Work
 
 
 @dataclass(frozen=True)
@@ -28,30 +27,21 @@ class SGD(Rule):
     learning_rate_min: float = 0.001
     shrink: float = 0.9
 
-    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+    def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         rate = self.learning_rate_min if moment.narrow else max(self.learning_rate_init, self.learning_rate_min)
         return {"learning_rate": np.array(rate)}
 
-    def advance(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        x: Floats,
-        filters: Filters,
-        batch_size: int,
-        scale_bounds: ScaleBounds,
-    ) -> Steps:
-        rate = self.learning_rate(state)
-        return kernels.sgd_steps(parameters, x, filters, rate=rate, scale_bounds=scale_bounds, batch_size=batch_size)
+    def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
+        return kernels.sgd_steps(
+            parameters,
+            work.x,
+            work.filters,
+            rate=self.learning_rate(state),
+            scale_bounds=work.scale_bounds,
+            batch_size=work.batch_size,
+        )
 
-    def check(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        moment: Moment,
-        scale_bounds: ScaleBounds,
-        rng: np.random.Generator,
-    ) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         if moment.shrunk:
             state["learning_rate"] = np.array(max(self.shrink * self.learning_rate(state), self.learning_rate_min))
 

@@ -9,9 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from streamgmm import kernels
-from streamgmm.grid import Filters
-from streamgmm.kernels import Floats, Parameters, Steps
-from streamgmm.rules.base import Moment, Rule, RuleState, ScaleBounds
+from streamgmm.kernels import Parameters, Steps
+from streamgmm.rules.base import Moment, Rule, RuleState, Work
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class StochasticEM(Rule):
         if self.start_from == "kmeans" and self.accumulate == 0:
             raise ValueError("accumulate is 0, but a k-means start needs samples to look at; leave it at None.")
 
-    def start(self, parameters: Parameters, moment: Moment, scale_max: float) -> RuleState:
+    def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         at_once = self.accumulate == 0
         e = np.exp(parameters.logits - parameters.logits.max())
         state = {
@@ -59,60 +58,43 @@ class StochasticEM(Rule):
             state["buffer"] = np.empty((0, parameters.n_features), parameters.dtype)
         return state
 
-    def advance(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        x: Floats,
-        filters: Filters,
-        batch_size: int,
-        scale_bounds: ScaleBounds,
-    ) -> Steps:
+    def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
         if "buffer" in state:
-            state["buffer"] = np.concatenate([state["buffer"], x])
-            return _look(parameters, x, batch_size)
+            state["buffer"] = np.concatenate([state["buffer"], work.x])
+            return _look(parameters, work)
         accumulating, step = bool(state["accumulating"]), int(state["step"])
         steps = kernels.em_steps(
             parameters,
             state["means"] if accumulating else parameters.means_buffer,
             state["variances"],
             state["masses"],
-            x,
+            work.x,
             rate=self.step_init,
             exponent=0.5 + self.step_decay,
-            rate_min=self.step_min if self.half_life is None else min(1.0, log(2) * batch_size / self.half_life),
+            rate_min=self.step_min if self.half_life is None else min(1.0, log(2) * work.batch_size / self.half_life),
             first_step=step,
-            scale_bounds=scale_bounds,
+            scale_bounds=work.scale_bounds,
             accumulate=accumulating,
-            batch_size=batch_size,
+            batch_size=work.batch_size,
         )
         state["step"] = np.array(step + len(steps.losses))
         return steps
 
-    def check(
-        self,
-        state: RuleState,
-        parameters: Parameters,
-        moment: Moment,
-        scale_bounds: ScaleBounds,
-        rng: np.random.Generator,
-    ) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         if moment.samples >= (moment.schedule.period if self.accumulate is None else self.accumulate):
-            self.flush(state, parameters, scale_bounds, rng)
+            self.flush(state, parameters, moment)
 
-    def flush(
-        self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds, rng: np.random.Generator
-    ) -> None:
+    def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """Ends accumulation: the statistics become the model."""
         if not state["accumulating"]:
             return
         if "buffer" in state:
-            _kmeans(state, rng)
+            _kmeans(state, moment.rng)
         if state["masses"].sum() == 0:
             return  # nothing has been seen
         seen = state["masses"] > 1e-12  # others keep their place: nobody has told them anything
         parameters.means_buffer[seen] = state["means"][seen]
-        least, most = 1 / scale_bounds[1] ** 2, 1 / scale_bounds[0] ** 2
+        least, most = (1 / s**2 for s in reversed(moment.scale_bounds))
         variances = np.clip(state["variances"][:, : parameters.n_features], least, most)
         parameters.scales[seen] = 1 / np.sqrt(variances[seen])
         parameters.logits[:] = np.log(np.maximum(state["masses"], 1e-300))
@@ -124,10 +106,10 @@ class StochasticEM(Rule):
         return float(max(self.step_min, self.step_init * (int(state["step"]) + 1) ** -(0.5 + self.step_decay)))
 
 
-def _look(parameters: Parameters, x: Floats, batch_size: int) -> Steps:
+def _look(parameters: Parameters, work: Work) -> Steps:
     """The report of steps that only look."""
-    found = kernels.score(parameters, x)
-    losses, tops = (v.reshape(-1, batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
+    found = kernels.score(parameters, work.x)
+    losses, tops = (v.reshape(-1, work.batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
     wins = np.bincount(found.winner, minlength=len(parameters))
     return Steps(losses, tops, wins, wins.astype(np.float64))
 
