@@ -45,4 +45,4 @@ $(VENV)/.developed: $(BIN)/python $(SOURCES)
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist runs
+	rm -rf $(VENV) build dist

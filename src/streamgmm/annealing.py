@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 SIGNIFICANT = 4.0  # standard errors that a gain must exceed where no tol is given
+FARTHEST = 1e100  # what one absurd sample may contribute: its square must stay finite
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Schedule:
     period: int = 1000
     shrink: float = 0.9
     baseline: str = "mean"
-    narrow: float = 0.0  # below this width σ drops to its minimum at once: neighbours hear nothing any more
+    drop_below: float = 0.0  # below this width σ drops to its minimum at once: neighbours hear nothing any more
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def observe(
         horizon = min(schedule.period, samples) if robust else schedule.period
         rate = min(1.0, batch_size / horizon)
         if loss is not None:
-            variance = (1 - rate) * variance + rate * batch_size * (new_loss - loss) ** 2
+            away = max(-FARTHEST, min(FARTHEST, new_loss - loss))
+            variance = (1 - rate) * variance + rate * batch_size * away**2
         loss = new_loss if loss is None else (1 - rate) * loss + rate * new_loss
         top = new_top if top is None else (1 - rate) * top + rate * new_top
         if baseline is None and samples >= opening:
@@ -90,6 +92,6 @@ def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
         limit = schedule.tol
     stationary = -2 * limit < relative < limit
     sigma = schedule.shrink * state.sigma if stationary else state.sigma
-    if sigma < max(schedule.sigma_min, schedule.narrow):
+    if sigma < max(schedule.sigma_min, schedule.drop_below):
         sigma = schedule.sigma_min
     return replace(state, sigma=sigma, last=state.loss), stationary

@@ -22,7 +22,8 @@ from streamgmm import rules
 from streamgmm.annealing import Annealing, Schedule
 from streamgmm.grid import Grid
 from streamgmm.kernels import Parameters
-from streamgmm.training import TrainingState
+from streamgmm.rules import Moment
+from streamgmm.training import SCALE_MIN, TrainingState
 
 FORMAT_VERSION = 1
 KEY = "streamgmm"
@@ -70,7 +71,7 @@ def save(
         **{f"extra.{name}": value for name, value in (arrays or {}).items()},
     }
     contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
-    write_atomically(Path(path), to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False)}))
+    write_atomically(Path(path), to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
 
 
 def load(path: str | os.PathLike[str]) -> Loaded:
@@ -87,7 +88,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         state = _restore(header, tensors)
         extra = {name[6:]: value for name, value in tensors.items() if name.startswith("extra.")}
         return Loaded(state, dict(header["facts"]), extra)
-    except (KeyError, TypeError, ValueError) as problem:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as problem:
         raise ModelFileError(f"{place} is damaged: {problem!s:.200}. Use another copy, or train anew.") from problem
 
 
@@ -98,7 +99,7 @@ def _read(place: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         with safe_open(place, framework="numpy") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        header = json.loads(metadata[KEY])
+        header = json.loads(metadata[KEY], parse_constant=_refuse)
         if not isinstance(header, dict):
             raise TypeError("the header is not an object")
         return header, tensors
@@ -106,43 +107,79 @@ def _read(place: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         raise ModelFileError(
             f"{place} is a safetensors file but not a streamgmm model: it has no header '{KEY}'."
         ) from problem
-    except (SafetensorError, ValueError, TypeError, OSError) as problem:
+    except (SafetensorError, ValueError, TypeError, OSError, RecursionError) as problem:
         raise ModelFileError(
             f"{place} is truncated or not a model: {problem!s:.200}. Use another copy, or train anew."
         ) from problem
 
 
 def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> TrainingState:
-    grid = Grid(*map(int, header["grid"]))
+    rows, columns = map(int, header["grid"])
+    _require(rows > 0 and columns > 0, f"grid is {rows}×{columns}")
+    grid = Grid(rows, columns)
     shape = (grid.size, int(header["n_features"]))
     expected = {"means": shape, "scales": shape, "logits": shape[:1], "wins": shape[:1], "usage": shape[:1]}
     for name, wanted in expected.items():
-        if tensors[name].shape != wanted:
-            raise ValueError(f"tensor '{name}' has shape {tensors[name].shape}; its header wants {wanted}")
+        found = tensors[name].shape
+        _require(found == wanted, f"tensor '{name}' has shape {found}; its header wants {wanted}")
+    for name, tensor in tensors.items():
+        finite = tensor.dtype.kind != "f" or np.isfinite(tensor).all()
+        _require(finite, f"tensor '{name}' holds values that are not finite")
+    _require((tensors["scales"] > 0).all(), "tensor 'scales' holds values that are not positive")
+    schedule, control = Schedule(**header["schedule"]), Annealing(**header["annealing"])
+    batch_size, scale_max = int(header["batch_size"]), float(header["scale_max"])
+    _require(batch_size > 0 and schedule.period > 0, f"batch size {batch_size} or period {schedule.period}")
+    _require(scale_max > 0 and control.sigma > 0 and control.samples >= 0, "scale_max, sigma or samples out of range")
     pending = tensors["pending"]
-    if pending.ndim != 2 or pending.shape[1] != shape[1]:
-        raise ValueError(f"tensor 'pending' has shape {pending.shape}; expected (rows, {shape[1]})")
-    for name in ("means", "scales", "logits"):
-        if not np.isfinite(tensors[name]).all():
-            raise ValueError(f"tensor '{name}' holds values that are not finite")
-    if (tensors["scales"] <= 0).any():
-        raise ValueError("tensor 'scales' holds values that are not positive")
+    fits = pending.ndim == 2 and pending.shape[1] == shape[1] and len(pending) < batch_size
+    _require(fits, f"tensor 'pending' has shape {pending.shape}; expected fewer than {batch_size} rows of {shape[1]}")
     bits = np.random.PCG64()
     bits.state = header["rng"]
-    return TrainingState(
+    state = TrainingState(
         parameters=Parameters(tensors["means"], tensors["scales"], tensors["logits"]),
         grid=grid,
-        schedule=Schedule(**header["schedule"]),
-        annealing=Annealing(**header["annealing"]),
+        schedule=schedule,
+        annealing=control,
         rule=rules.from_settings(header["rule"]),
         rule_state={name[5:]: np.array(value) for name, value in tensors.items() if name.startswith("rule.")},
         rng=np.random.Generator(bits),
-        batch_size=int(header["batch_size"]),
-        scale_max=float(header["scale_max"]),
-        pending=pending,
+        batch_size=batch_size,
+        scale_max=scale_max,
+        pending=pending.astype(tensors["means"].dtype),
         wins=tensors["wins"].astype(np.int64),
         usage=tensors["usage"].astype(np.float64),
     )
+    _require_rule_state(state)
+    return state
+
+
+def _require_rule_state(state: TrainingState) -> None:
+    """A rule's state must be of the kind that the rule itself would make."""
+    bounds = (SCALE_MIN, state.scale_max)
+    moment = Moment(0, state.annealing.sigma, state.schedule, bounds, np.random.default_rng(0))
+    fresh = state.rule.start(state.parameters, moment)
+    for name, wanted in fresh.items():
+        if name in state.rule.varying:
+            continue
+        found = state.rule_state[name]
+        same = found.shape == wanted.shape and found.dtype == wanted.dtype
+        _require(same, f"tensor 'rule.{name}' is {found.dtype} {found.shape}; expected {wanted.dtype} {wanted.shape}")
+
+
+def _require(holds: Any, problem: str) -> None:
+    if not holds:
+        raise ValueError(problem)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that come from NumPy, as JSON knows them."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written to a model file")
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"the header holds {name}")
 
 
 def write_atomically(place: Path, content: bytes) -> None:

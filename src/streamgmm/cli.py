@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import streamgmm
@@ -104,7 +105,9 @@ def demo(
         in_use = f"{r['live']} of {components}"
         table.add_row(r["run"], f"{r['log_likelihood']:.1f}", in_use, f"{r['samples_per_second']:,}")
     people.print(table)
-    people.print(f"Wrote model.safetensors, events.jsonl, centroids.png and curve.png to [bold]{out}[/bold].")
+    people.print(
+        f"Wrote model.safetensors, events.jsonl, centroids.png and curve.png to [bold]{escape(str(out))}[/bold]."
+    )
 
 
 paper = typer.Typer(no_args_is_help=True, help="Tables of measured results, each made by one command.")
@@ -135,7 +138,7 @@ def main() -> None:
     except (ValueError, OSError, ImportError) as problem:
         if "--debug" in sys.argv:
             raise
-        people.print(f"[red]streamgmm:[/red] {problem}", highlight=False)
+        people.print(f"[red]streamgmm:[/red] {escape(str(problem))}", highlight=False)
         sys.exit(1)
 
 

@@ -145,7 +145,6 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         """Forgets what was learned and makes ``n_epochs`` passes over X (N, D)."""
         rows = self._fresh_rows(X)
         state = self._begin(rows)
-        self._remember_features(X)
         total = len(rows) * self.n_epochs
         with live_line("fit", total, enabled=bool(self.verbose)) as show:
             for epoch in range(self.n_epochs):
@@ -155,13 +154,14 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
                     show(epoch * len(rows) + done, checks[-1] if checks else None)
             training.flush(state)
             show(total, training.current(state))
+        self._remember_features(X)
         self._training = state
         if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
             warnings.warn(
                 f"annealing has not finished: sigma is {state.annealing.sigma:.3g} after {state.n_samples} samples. "
                 f"Raise n_epochs (now {self.n_epochs}), lower period (now {state.schedule.period}), or give more data.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,  # past scikit-learn's wrapper of fit
             )
         return self
 
@@ -179,8 +179,9 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
     def _start(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Makes ready to learn from data like X, and gives its rows."""
         rows = self._fresh_rows(X)
-        self._training = self._begin(rows)
+        state = self._begin(rows)
         self._remember_features(X)
+        self._training = state
         return rows
 
     def _begin(self, rows: npt.NDArray[Any]) -> TrainingState:
@@ -195,7 +196,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
             sigma_min=self.sigma_min,
             tol=rule.tol if self.tol is None else self.tol,
             period=rule.period(self.n_components) if self.period is None else self.period,
-            narrow=rule.narrow,
+            drop_below=rule.drop_below,
         )
         return training.begin(
             self._initial_parameters(rows.shape[1], dtype, rng),
@@ -203,8 +204,8 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
             schedule,
             rule,
             rng,
-            batch_size=self.batch_size,
-            precision_max=self.precision_max,
+            batch_size=int(self.batch_size),
+            precision_max=float(self.precision_max),
         )
 
     def _rule(self) -> rules.Rule:
@@ -305,6 +306,8 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
             model = cls(**params)
             model._validate_params()
             names = facts["feature_names"]
+            if model.n_components != state.grid.size or len(names or ()) not in (0, state.parameters.n_features):
+                raise ValueError("n_components or feature names do not fit the tensors")
         except (KeyError, TypeError, ValueError) as problem:
             raise checkpoint.ModelFileError(
                 f"{path} holds a mixture but no settings of this estimator ({problem!s:.200})."

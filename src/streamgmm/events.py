@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,15 @@ def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, 
 
 def append(path: Path, *records: dict[str, Any]) -> None:
     """Adds lines to the file, each written whole."""
-    with path.open("a", encoding="utf8") as file:
-        file.write("".join(json.dumps(r, allow_nan=False) + "\n" for r in records))
+    with path.open("a+b") as file:
+        torn = file.tell() > 0 and (file.seek(-1, 2), file.read(1))[1] != b"\n"
+        lines = "".join(json.dumps(r, allow_nan=False) + "\n" for r in records)
+        file.write((("\n" if torn else "") + lines).encode())
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a run so far; a last line that is still being written is left out."""
+    """The events of a run so far; lines that are still being written, or that a crash has torn, are left out."""
     with path.open(encoding="utf8") as file:
         for line in file:
-            if line.endswith("\n"):
+            with suppress(json.JSONDecodeError):
                 yield json.loads(line)

@@ -37,9 +37,9 @@ def refuse_unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X") 
     """Raises for the first value that is not finite, or too large for a model of ``dtype``."""
     if rows.dtype.kind in "iub":
         return  # whole numbers of any width are finite and far from the limits
-    limit = LIMITS[dtype]
+    limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
     for done, piece in pieces(rows, float_type(rows)):
-        bad = first_unfit_row(piece, min(limit, LIMITS[piece.dtype]))
+        bad = first_unfit_row(piece, limit)
         if bad is None:
             continue
         feature = int(np.flatnonzero(~(np.abs(piece[bad]) <= limit))[0])
@@ -68,7 +68,7 @@ def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
         f"{found}; the mixture will fit badly. Scale the data with sklearn.preprocessing.MinMaxScaler, "
         f"or choose precision_max (now {precision_max:g}) as about 10 divided by the variance of a feature.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=5,  # past fit or partial_fit and scikit-learn's wrapper of it
     )
 
 

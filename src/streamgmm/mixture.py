@@ -74,8 +74,8 @@ class Mixture:
         from sklearn.mixture import GaussianMixture
 
         model = GaussianMixture(self.n_components, covariance_type="diag")
-        model.weights_ = np.array(self.weights, dtype=np.float64)
-        model.weights_ /= model.weights_.sum()
+        weights = np.maximum(self._parameters.weights, np.finfo(np.float64).tiny)  # scikit-learn takes their logarithm
+        model.weights_ = weights / weights.sum()
         model.means_ = np.array(self.means, dtype=np.float64)
         scales = np.array(self._parameters.scales, dtype=np.float64)
         model.precisions_cholesky_ = scales
@@ -101,8 +101,7 @@ class Mixture:
     @property
     def weights(self) -> Floats:
         """(K,) [E1], in the float type of the means."""
-        e = np.exp(self._parameters.logits - self._parameters.logits.max())
-        return _frozen((e / e.sum()).astype(self._parameters.dtype))
+        return _frozen(self._parameters.weights.astype(self._parameters.dtype))
 
     @property
     def means(self) -> Floats:
@@ -146,8 +145,7 @@ class Mixture:
         if n < 1:
             raise ValueError(f"n is {n}; expected at least one sample.")
         generator = np.random.default_rng(rng)
-        weights = np.asarray(self.weights, dtype=np.float64)
-        components = generator.choice(self.n_components, size=n, p=weights / weights.sum())
+        components = generator.choice(self.n_components, size=n, p=self._parameters.weights)
         p = self._parameters
         return self.covariance.draw(p.means, p.scales, components, generator), components
 

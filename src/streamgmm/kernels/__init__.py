@@ -86,6 +86,12 @@ class Parameters:
         return self.scales_buffer[:, : self.n_features]
 
     @property
+    def weights(self) -> npt.NDArray[np.float64]:
+        """[E1] softmax of the logits, (K,)."""
+        e = np.exp(self.logits - self.logits.max())
+        return e / e.sum()
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return self.means_buffer.dtype
 

@@ -18,10 +18,10 @@ inline void add_received(const double *received, std::size_t components, const R
     for (std::size_t k = 0; k < components; ++k) report.received[k] += received[k];
 }
 
-// One sample: its winner, and in scratch.received the weight of every component. Wants the softmax in scratch.
+// One sample: in scratch.received the weight of every component. Wants the softmax in scratch.
 template <class T>
-inline std::size_t assign_one(const Model<T> &m, const T *row, const Filter &g, Scratch<T> &scratch, std::size_t step,
-                              const Report &report) {
+inline void assign_one(const Model<T> &m, const T *row, const Filter &g, Scratch<T> &scratch, std::size_t step,
+                       const Report &report) {
     copy_padded(row, m.features, m.stride, scratch.samples);
     score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
     const Win win = pick(g, scratch.scores, scratch.pair);
@@ -31,7 +31,6 @@ inline std::size_t assign_one(const Model<T> &m, const T *row, const Filter &g, 
     report.losses[step] = win.loss;
     report.max_components[step] = win.max_component;
     ++report.wins[win.component];
-    return win.component;
 }
 
 // A batch: the winner of each sample, and in scratch.received the sum of weights of every component. Wants the softmax.

@@ -43,10 +43,8 @@ const std::vector<Width> &all_widths() {
 #ifdef STREAMGMM_X86
     static const std::vector<Width> found = {
         {"x86-64", &loops_v1, true},
-        {"x86-64-v3", &loops_v3, bool(__builtin_cpu_supports("avx2")) && bool(__builtin_cpu_supports("fma"))},
-        {"x86-64-v4", &loops_v4,
-         bool(__builtin_cpu_supports("avx512f")) && bool(__builtin_cpu_supports("avx512dq")) &&
-             bool(__builtin_cpu_supports("avx512bw")) && bool(__builtin_cpu_supports("avx512vl"))},
+        {"x86-64-v3", &loops_v3, bool(__builtin_cpu_supports("x86-64-v3"))},
+        {"x86-64-v4", &loops_v4, bool(__builtin_cpu_supports("x86-64-v4"))},
     };
 #else
     static const std::vector<Width> found = {{"plain", &loops_plain, true}};

@@ -34,6 +34,8 @@ template <> struct Lanes<float> {
     typedef std::int32_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
     static constexpr int mantissa_bits = 23;
     static constexpr std::int32_t bias = 127, mantissa_mask = 0x7fffff, one = 0x3f800000;
+    static constexpr std::int32_t root_guess = 0x5f3759df;
+    static constexpr int root_turns = 3;
 };
 template <> struct Lanes<double> {
     typedef double vector __attribute__((vector_size(STREAMGMM_WIDTH)));
@@ -41,6 +43,8 @@ template <> struct Lanes<double> {
     typedef std::int64_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
     static constexpr int mantissa_bits = 52;
     static constexpr std::int64_t bias = 1023, mantissa_mask = 0xfffffffffffffLL, one = 0x3ff0000000000000LL;
+    static constexpr std::int64_t root_guess = 0x5fe6eb50c7b537a9LL;
+    static constexpr int root_turns = 5;
 };
 
 template <class T> constexpr std::size_t pack_lanes = pack_bytes / sizeof(T);
@@ -106,23 +110,13 @@ template <class T> inline Pack<T> reciprocal(const Pack<T> &p) {
 
 // 1/sqrt(v) by Newton's method from a guess made of bits: for positive v within the normal range, to a bit or two, and
 // three times as fast as a root and a division.
-inline Lanes<float>::vector inverse_root(Lanes<float>::vector v) {
-    Lanes<float>::bits b;
+template <class T> inline typename Lanes<T>::vector inverse_root(typename Lanes<T>::vector v) {
+    typename Lanes<T>::bits b;
     std::memcpy(&b, &v, sizeof b);
-    b = 0x5f3759df - (b >> 1);
-    Lanes<float>::vector y;
+    b = Lanes<T>::root_guess - (b >> 1);
+    typename Lanes<T>::vector y;
     std::memcpy(&y, &b, sizeof y);
-    UNROLL for (int turn = 0; turn < 3; ++turn) y = y * (1.5f - 0.5f * v * y * y);
-    return y;
-}
-
-inline Lanes<double>::vector inverse_root(Lanes<double>::vector v) {
-    Lanes<double>::bits b;
-    std::memcpy(&b, &v, sizeof b);
-    b = 0x5fe6eb50c7b537a9 - (b >> 1);
-    Lanes<double>::vector y;
-    std::memcpy(&y, &b, sizeof y);
-    UNROLL for (int turn = 0; turn < 5; ++turn) y = y * (1.5 - 0.5 * v * y * y);
+    UNROLL for (int turn = 0; turn < Lanes<T>::root_turns; ++turn) y = y * (T(1.5) - T(0.5) * v * y * y);
     return y;
 }
 
@@ -133,28 +127,24 @@ template <class T> class LogProduct {
     typename L::bits exponent[pack_vectors] = {};
     int since_split = 0;
 
+    // Adds the exponent of each lane to vector i of the exponents and gives the mantissa, within [1, 2).
+    typename L::vector mantissa_of(typename L::vector v, std::size_t i) {
+        typename L::bits b;
+        std::memcpy(&b, &v, sizeof b);
+        exponent[i] += (b >> L::mantissa_bits) - L::bias;
+        b = (b & L::mantissa_mask) | L::one;
+        std::memcpy(&v, &b, sizeof b);
+        return v;
+    }
+
     void split() {
-        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
-            typename L::bits b;
-            std::memcpy(&b, &mantissa.v[i], sizeof b);
-            exponent[i] += (b >> L::mantissa_bits) - L::bias;
-            b = (b & L::mantissa_mask) | L::one;
-            std::memcpy(&mantissa.v[i], &b, sizeof b);
-        }
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) mantissa.v[i] = mantissa_of(mantissa.v[i], i);
         since_split = 0;
     }
 
   public:
     void multiply(const Pack<T> &factor) {
-        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
-            typename L::bits b;
-            std::memcpy(&b, &factor.v[i], sizeof b);
-            exponent[i] += (b >> L::mantissa_bits) - L::bias;
-            b = (b & L::mantissa_mask) | L::one;
-            typename L::vector m;
-            std::memcpy(&m, &b, sizeof b);
-            mantissa.v[i] *= m;
-        }
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) mantissa.v[i] *= mantissa_of(factor.v[i], i);
         if (++since_split == 64) split(); // 64 mantissas below 2 stay below 2^64: far from overflow
     }
 

@@ -44,7 +44,7 @@ inline double scales_of(const T *variances, T *scales, std::size_t features, std
             const V low = V{} + least, high = V{} + most, top = V{} + scale_max;
             V bounded = v.v[i] > low ? v.v[i] : low;
             bounded = bounded < high ? bounded : high;
-            const V s = inverse_root(bounded);
+            const V s = inverse_root<T>(bounded);
             v.v[i] = s < top ? s : top;
         }
         if (d + pack_lanes<T> > features) v = pad(v, features - d, T(1));

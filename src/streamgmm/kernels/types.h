@@ -26,7 +26,7 @@ template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
     T *shifted;           // [components, stride] means * scales
     double *scores;       // [batch, components]
-    double *weights;      // [components, padded]
+    double *weights;      // [components, padded to whole packs]
     double *log_weights;  // [components]
     double *received;     // [components] weight that each component receives from a step
     double *pair;         // [2 * components]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamgmm import datasets
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.paper.runs import Run, measure_all
-from streamgmm.rules import StochasticEM
+from streamgmm.rules import Natural, StochasticEM, from_settings
 
 COMPONENTS, PRECISION_MAX = 64, 20.0
 SEM_GRID = [
@@ -39,7 +39,8 @@ def measure(run: Run) -> dict[str, Any]:
     begin = time.perf_counter()
     if run.method == "batch":
         model = batch_em(x, run.seed, run.settings["iterations"])
-        return {"passes": [_measured(model, test)], "seconds": time.perf_counter() - begin}
+        seconds = time.perf_counter() - begin
+        return {"passes": [_measured(model, test)], "seconds": seconds}
     model = StreamingGaussianMixture(COMPONENTS, random_state=run.seed, **_settings(run))
     order, passes, spent = np.random.default_rng([run.seed, 1]), [], 0.0
     for _ in range(run.passes):
@@ -55,9 +56,11 @@ def _settings(run: Run) -> dict[str, Any]:
     settings = {k: v for k, v in run.settings.items() if k != "rows"}
     if run.method == "sem":
         return {"rule": StochasticEM(**settings)}
+    if run.method == "natural":
+        return {"rule": from_settings(settings)}
     if run.method == "sgd":
         return {"rule": "sgd", "period": SHORT_PERIODS.get(run.dataset), **settings}
-    return {"rule": run.method, **settings}
+    raise ValueError(f"method {run.method!r} is unknown.")
 
 
 def _measured(model: StreamingGaussianMixture, test: npt.NDArray[np.float32]) -> dict[str, float]:
@@ -119,7 +122,7 @@ def make(names: list[str], seeds: int, jobs: int, folder: Path, quick: bool = Fa
         settings: dict[str, dict[str, Any]] = {
             "sgd": {},
             "sem": dict(best[name]),
-            "natural": {},
+            "natural": Natural().settings(),
             "batch": {"iterations": 3 if quick else 30},
         }
         for method, chosen in settings.items():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from multiprocessing import get_context
@@ -32,15 +33,15 @@ class Run:
 
     @property
     def file(self) -> str:
-        """Name of its record; runs that differ in anything have different names."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """Name of its record; runs that differ in anything, the version included, have different names."""
+        text = json.dumps([asdict(self), streamgmm.__version__], sort_keys=True)
         return f"{self.dataset}-{self.method}-{self.seed}-{sha256(text.encode()).hexdigest()[:10]}.json"
 
 
 Measure = Callable[[Run], dict[str, Any]]
 
 
-def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, label: str) -> dict[Run | str, Any]:
+def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, label: str) -> dict[str, Any]:
     """Results of all runs by record name; those that have a record are not run again."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {run.file: run for run in runs}
@@ -48,7 +49,7 @@ def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, 
     missing = [run for name, run in wanted.items() if name not in results]
     with live_line(label, len(wanted)) as show:
         show(len(results), None)
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        with _one_thread_each(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
             pending = {pool.submit(measure, run): run for run in missing}
             try:
                 for done in as_completed(pending):
@@ -76,9 +77,20 @@ def versions() -> dict[str, str]:
     }
 
 
-def _one_thread() -> None:
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile use one thread; libraries read these variables when they are imported."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _read(path: Path) -> dict[str, Any] | None:

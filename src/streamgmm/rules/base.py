@@ -39,8 +39,8 @@ class Moment(NamedTuple):
     shrunk: bool = False
 
     @property
-    def narrow(self) -> bool:
-        """Whether annealing is over."""
+    def annealed(self) -> bool:
+        """Whether σ has reached its minimum."""
         return self.sigma <= self.schedule.sigma_min
 
 
@@ -54,7 +54,8 @@ class Rule(ABC):
     name: ClassVar[str]
     anneals: ClassVar[bool] = True
     tol: ClassVar[float | None] = 0.05
-    narrow: ClassVar[float] = 0.0
+    drop_below: ClassVar[float] = 0.0
+    varying: ClassVar[frozenset[str]] = frozenset()  # parts of the state whose shape changes as training goes on
 
     def period(self, n_components: int) -> int:
         """Samples between two checks where the user gives no number."""

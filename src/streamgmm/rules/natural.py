@@ -37,7 +37,7 @@ class Natural(Rule):
 
     name: ClassVar[str] = "natural"
     tol: ClassVar[float | None] = None
-    narrow: ClassVar[float] = 0.25
+    drop_below: ClassVar[float] = 0.25
     half_life: float | None = None
     count_init: float = 3.0
     count_annealing: float = 5.0
@@ -45,6 +45,18 @@ class Natural(Rule):
     maturity: float = 100.0
     hold_above: float = 0.3
     restart_below: float = 0.4
+
+    def __post_init__(self) -> None:
+        for name in ("count_init", "count_annealing", "growth", "maturity"):
+            if not 0 < getattr(self, name) < inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected a positive number.")
+        if self.growth > 1 or not 0 <= self.restart_below < 1 or self.hold_above < 0:
+            raise ValueError(
+                f"growth is {self.growth}, restart_below {self.restart_below}, hold_above {self.hold_above}; "
+                "expected growth within (0, 1], restart_below within [0, 1), hold_above not negative."
+            )
+        if self.half_life is not None and not 1 <= self.half_life < inf:
+            raise ValueError(f"half_life is {self.half_life}; expected at least one sample, or None.")
 
     def period(self, n_components: int) -> int:
         return max(50, round(PERIOD_PER_COMPONENT * n_components))
@@ -55,15 +67,14 @@ class Natural(Rule):
 
     def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         size = len(parameters)
-        e = np.exp(parameters.logits - parameters.logits.max())
         state = {
             "counts": np.full(size, self.count_init),
             "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
-            "weights": e / e.sum(),
+            "weights": parameters.weights,
             "received": np.zeros(size),
         }
         state.update(_scalars(growth=self.growth, hold=self._holds(moment), narrow_at=-1, next_restart=0))
-        if moment.narrow:
+        if moment.annealed:
             self._begin_narrow(state, moment)
         return state
 
@@ -85,11 +96,11 @@ class Natural(Rule):
 
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         state.update(_scalars(hold=self._holds(moment)))
-        if moment.narrow and state["narrow_at"] < 0:
+        if moment.annealed and state["narrow_at"] < 0:
             self._begin_narrow(state, moment)
-        age = moment.samples - int(state["narrow_at"]) if moment.narrow else 0
+        age = moment.samples - int(state["narrow_at"]) if moment.annealed else 0
         self._move_weights(state, age)
-        if moment.narrow:
+        if moment.annealed:
             ripeness = age / (self.maturity * max(int(state["narrow_at"]), moment.schedule.period))
             state.update(_scalars(growth=min(1.0, self.growth + (1 - self.growth) * ripeness)))
             if moment.samples >= state["next_restart"]:
@@ -103,7 +114,7 @@ class Natural(Rule):
         return float(min(1.0, 1 / np.median(state["counts"])))
 
     def _holds(self, moment: Moment) -> bool:
-        return moment.sigma > min(0.6, self.hold_above * moment.schedule.sigma_init)
+        return not moment.annealed and moment.sigma > min(0.6, self.hold_above * moment.schedule.sigma_init)
 
     def _begin_narrow(self, state: RuleState, moment: Moment) -> None:
         pause = 2 * moment.schedule.period
@@ -128,17 +139,20 @@ class Natural(Rule):
         width = parameters.n_features
         load = distortion(variances[:, :width], moment.scale_bounds[1] ** 2)
         usual = np.median(variances[:, :width], axis=0)
+        burden = weights * load
+        burden[light] = 0  # nobody moves beside one who is to move
         for k in light:
-            heavy = int((weights * load).argmax())
+            heavy = int(burden.argmax())
             # apart along what is unusual about its spread: that is where two clusters hide in one component
             spread = np.sqrt(np.maximum(variances[heavy, :width] - usual, 0) + 0.01 * variances[heavy, :width])
             apart = 0.3 * spread * moment.rng.standard_normal(width)
             parameters.means[k] = parameters.means[heavy] + apart.astype(parameters.dtype)
             parameters.scales_buffer[k] = parameters.scales_buffer[heavy]
             variances[k] = variances[heavy]
-            load[k] = load[heavy]
             weights[k] = weights[heavy] = weights[heavy] / 2
+            burden[k] = burden[heavy] = burden[heavy] / 2
             counts[k] = counts[heavy] = min(10.0, counts[heavy])
+        weights /= weights.sum()  # what the light ones had goes to all
         parameters.refresh()
 
 

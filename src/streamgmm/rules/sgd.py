@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -27,8 +28,15 @@ class SGD(Rule):
     learning_rate_min: float = 0.001
     shrink: float = 0.9
 
+    def __post_init__(self) -> None:
+        if not (0 < self.learning_rate_init < inf and 0 < self.learning_rate_min < inf and 0 < self.shrink <= 1):
+            raise ValueError(
+                f"learning_rate_init is {self.learning_rate_init}, learning_rate_min {self.learning_rate_min}, "
+                f"shrink {self.shrink}; expected positive rates and a factor within (0, 1]."
+            )
+
     def start(self, parameters: Parameters, moment: Moment) -> RuleState:
-        rate = self.learning_rate_min if moment.narrow else max(self.learning_rate_init, self.learning_rate_min)
+        rate = self.learning_rate_min if moment.annealed else max(self.learning_rate_init, self.learning_rate_min)
         return {"learning_rate": np.array(rate)}
 
     def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:

@@ -26,6 +26,7 @@ class StochasticEM(Rule):
 
     name: ClassVar[str] = "sem"
     anneals: ClassVar[bool] = False
+    varying: ClassVar[frozenset[str]] = frozenset({"buffer", "means"})
     step_init: float = 0.05
     step_decay: float = 0.01
     step_min: float = 0.001
@@ -34,11 +35,13 @@ class StochasticEM(Rule):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.step_init <= 1 or not 0 < self.step_min <= 1 or not 0 <= self.step_decay <= 0.5:
+        if not 0 < self.step_init <= 1 or not 0 < self.step_min <= 1 or not 0 < self.step_decay <= 0.5:
             raise ValueError(
                 f"step_init is {self.step_init}, step_min {self.step_min}, step_decay {self.step_decay}; "
-                "expected rates within (0, 1] and a decay within [0, 0.5]."
+                "expected rates within (0, 1] and a decay within (0, 0.5]."
             )
+        if self.half_life is not None and not self.half_life >= 1:
+            raise ValueError(f"half_life is {self.half_life}; expected at least one sample, or None.")
         if self.start_from not in ("random", "kmeans"):
             raise ValueError(f"start_from is {self.start_from!r}; expected 'random' or 'kmeans'.")
         if self.start_from == "kmeans" and self.accumulate == 0:
@@ -46,9 +49,13 @@ class StochasticEM(Rule):
 
     def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         at_once = self.accumulate == 0
-        e = np.exp(parameters.logits - parameters.logits.max())
+        waits = moment.schedule.period if self.accumulate is None else self.accumulate
+        if self.start_from == "kmeans" and waits < len(parameters):
+            raise ValueError(
+                f"a k-means start of {len(parameters)} components needs at least as many samples; accumulate is {waits}."
+            )
         state = {
-            "masses": e / e.sum() if at_once else np.zeros(len(parameters)),
+            "masses": parameters.weights if at_once else np.zeros(len(parameters)),
             "means": parameters.means_buffer.copy(),
             "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
             "step": np.array(0),
@@ -71,7 +78,7 @@ class StochasticEM(Rule):
             work.x,
             rate=self.step_init,
             exponent=0.5 + self.step_decay,
-            rate_min=self.step_min if self.half_life is None else min(1.0, log(2) * work.batch_size / self.half_life),
+            rate_min=self._rate_min(work.batch_size),
             first_step=step,
             scale_bounds=work.scale_bounds,
             accumulate=accumulating,
@@ -102,8 +109,15 @@ class StochasticEM(Rule):
         state["accumulating"], state["step"] = np.array(False), np.array(0)
         state["means"] = np.empty((0, 0), parameters.dtype)  # from now on the model's own means are the statistics
 
+    def _rate_min(self, batch_size: int) -> float:
+        return self.step_min if self.half_life is None else min(1.0, log(2) * batch_size / self.half_life)
+
     def learning_rate(self, state: RuleState) -> float:
-        return float(max(self.step_min, self.step_init * (int(state["step"]) + 1) ** -(0.5 + self.step_decay)))
+        """[E16] the rate of the next step; with a half-life its lower bound is that of single samples."""
+        step = int(state["step"])
+        if state["accumulating"]:
+            return 1 / (step + 1)
+        return float(max(self._rate_min(1), self.step_init * (step + 1) ** -(0.5 + self.step_decay)))
 
 
 def _look(parameters: Parameters, work: Work) -> Steps:
@@ -118,7 +132,7 @@ def _kmeans(state: RuleState, rng: np.random.Generator) -> None:
     """Statistics of the clusters that k-means finds in the buffer, which is then given up."""
     from sklearn.cluster import MiniBatchKMeans
 
-    rows, size = state.pop("buffer"), len(state["masses"])
+    rows, size = state["buffer"], len(state["masses"])
     if len(rows) < size:
         raise ValueError(
             f"a k-means start of {size} components needs at least as many samples; only {len(rows)} were accumulated. "
@@ -132,3 +146,4 @@ def _kmeans(state: RuleState, rng: np.random.Generator) -> None:
         state["means"][k, : rows.shape[1]] = found.cluster_centers_[k]
         if len(own) > 1:
             state["variances"][k, : rows.shape[1]] = own.var(axis=0)
+    del state["buffer"]
