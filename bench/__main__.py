@@ -47,6 +47,8 @@ def trained(rule: str, x: np.ndarray, sigma: float) -> Callable[[], float]:
     def work() -> float:
         training.feed(state, x)
         state.annealing = replace(state.annealing, sigma=frozen.sigma)  # it must not narrow while we measure
+        if rule == "natural":
+            state.rule_state["hold"] = np.array(sigma > 0.6)
         return float(len(x))
 
     return work

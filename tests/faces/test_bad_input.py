@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from scipy import sparse
 
-from streamgmm import ModelFileError, StreamingGaussianMixture
+from streamgmm import ModelFileError, StochasticEM, StreamingGaussianMixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -152,6 +152,15 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "wrong pending": (change_tensor("pending", lambda a: a[:, :1]), "tensor 'pending'"),
     "nan": (change_tensor("means", lambda a: a * np.nan), "not finite"),
     "negative scale": (change_tensor("scales", lambda a: -a), "not positive"),
+    "nan in the state": (change_tensor("usage", lambda a: a * np.nan), "'usage' holds values that are not finite"),
+    "nan in the header": (
+        lambda p: p.write_bytes(p.read_bytes().replace(b'"sigma\\": 1.0', b'"sigma\\": NaN')),
+        "holds NaN",
+    ),
+    "no rows in a batch": (change_header(batch_size=0), "batch size 0"),
+    "no grid": (change_header(grid=[-2, -2]), "grid is -2×-2"),
+    "no scale": (change_header(scale_max=-1.0), "out of range"),
+    "bad generator": (change_header(rng={"bit_generator": "PCG64", "state": -1}), "damaged"),
     "no settings": (change_header(facts={}), "no settings of this estimator"),
     "wrong settings": (change_header(facts={"params": {"n_components": -1}, "feature_names": None}), "no settings"),
 }
@@ -166,6 +175,40 @@ def test_bad_files(model: StreamingGaussianMixture, tmp_path: Path, name: str) -
     damage(path)
     with pytest.raises(ModelFileError, match=message):
         StreamingGaussianMixture.load(path)
+
+
+def test_a_rules_state_of_the_wrong_kind(model: StreamingGaussianMixture, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    name = next(n for n in sorted(model._training.rule_state) if n not in model._training.rule.varying)
+    for edit in (lambda a: np.append(a, a), lambda a: a.astype(np.int8)):
+        model.save(path)
+        change_tensor(f"rule.{name}", edit)(path)
+        with pytest.raises(ModelFileError, match=f"tensor 'rule.{name}' is"):
+            StreamingGaussianMixture.load(path)
+
+
+def test_settings_from_numpy_can_be_saved(tmp_path: Path) -> None:
+    settings = {
+        "n_components": np.int64(4),
+        "period": np.int64(50),
+        "batch_size": np.int64(2),
+        "sigma_init": np.float32(1),
+    }
+    model = StreamingGaussianMixture(**settings, precision_max=np.float32(9)).partial_fit(np.eye(3))
+    model.save(tmp_path / "m")
+    assert StreamingGaussianMixture.load(tmp_path / "m").get_params()["period"] == 50
+
+
+def test_a_fit_that_fails_on_the_way_keeps_the_old_model(model: StreamingGaussianMixture) -> None:
+    before = snapshot(model)
+    model.set_params(n_components=20, rule=StochasticEM(start_from="kmeans"))
+    with pytest.raises(ValueError, match="k-means start of 20 components"):
+        model.fit(np.random.default_rng(0).random((10, 5)))
+    assert_untouched(model, before)
+    fresh = StreamingGaussianMixture(4)
+    with pytest.raises(TypeError, match="str"):
+        fresh.partial_fit(pd.DataFrame(np.zeros((4, 3)), columns=["a", 1, "b"]))
+    assert not fresh.__sklearn_is_fitted__()
 
 
 def test_missing_files(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def model(batch_size: int = 1, period: int = 150, rule: str | Rule = "sgd") -> S
 
 def outcome(m: StreamingGaussianMixture) -> list[np.ndarray]:
     s = m._training
-    numbers = [s.annealing.loss, s.annealing.baseline, s.annealing.last, s.annealing.sigma, m.learning_rate_]
+    numbers = [*astuple(s.annealing), m.learning_rate_, s.rng.bit_generator.state["state"]["state"] % 2**53]
     arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.usage, s.wins]
     return [*arrays, np.array(numbers, float), *(s.rule_state[name] for name in sorted(s.rule_state))]
 

@@ -1,4 +1,4 @@
-"""Well-separated clusters: every one is found, as exactly as its samples allow."""
+"""Well-separated clusters: the natural rule and stochastic EM find every one, as exactly as its samples allow."""
 
 from __future__ import annotations
 

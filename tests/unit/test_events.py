@@ -29,4 +29,6 @@ def test_lines_are_written_and_read(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('{"v": 1, "kind": "che')  # still being written
     assert list(events.read(path)) == rows
+    events.append(path, rows[1])  # after a crash: the torn line is left behind
+    assert list(events.read(path)) == [*rows, rows[1]]
     assert len([json.loads(line) for line in path.read_text().splitlines()[:2]]) == 2

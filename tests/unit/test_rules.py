@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from streamgmm import SGD, Natural, StochasticEM, StreamingGaussianMixture, rules
+from streamgmm import SGD, Mixture, Natural, StochasticEM, StreamingGaussianMixture, rules
+from streamgmm.rules import Rule
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -76,6 +79,22 @@ def test_wrong_settings(settings: dict, message: str) -> None:
         StochasticEM(**settings)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Natural(growth=2.0),
+        lambda: Natural(maturity=0.0),
+        lambda: Natural(half_life=-5.0),
+        lambda: Natural(restart_below=1.0),
+        lambda: SGD(learning_rate_init=float("nan")),
+        lambda: SGD(shrink=2.0),
+    ],
+)
+def test_settings_out_of_range(make: Callable[[], Rule]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        make()
+
+
 def test_half_life_forgets() -> None:
     """A mean that has learned zeros for long needs one half-life to come half of the way to ones."""
     zeros, ones = np.zeros((20_000, 3)), np.ones((20_000, 3))
@@ -90,7 +109,7 @@ def test_half_life_forgets() -> None:
 
 
 def test_idle_components_are_restarted() -> None:
-    """Four far components that no sample reaches end up where the samples are, and then nothing restarts any more."""
+    """Six far components that no sample reaches end up where the samples are, and weights stay weights."""
     rng = np.random.default_rng(0)
     x = rng.normal(rng.integers(2, size=(20_000, 1)) * 0.5, 0.05, (20_000, 8))
     means = np.vstack([np.full((2, 8), 0.25), np.full((6, 8), 50.0)]) + rng.normal(0, 0.01, (8, 8))
@@ -99,6 +118,21 @@ def test_idle_components_are_restarted() -> None:
     assert np.abs(model.means_).max() < 1
     assert model.weights_.min() >= 0.1 / 8
     assert model.predict(x[:2000]).max() > 1
+    assert model._training.rule_state["weights"].sum() == pytest.approx(1)
+    theirs = GaussianMixture(2, covariance_type="diag", random_state=0).fit(x)
+    capped = Mixture.from_parameters(theirs.weights_, theirs.means_, np.minimum(theirs.precisions_, 20))
+    assert model.score(x) > capped.log_prob(x).mean() - 0.2
+
+
+def test_spare_components_do_not_disturb() -> None:
+    """Twice as many components as clusters: restarts must come to rest at the true density."""
+    rng = np.random.default_rng(0)
+    centres = rng.random((8, 8))
+    x = rng.normal(centres[rng.integers(8, size=20_000)], 0.02)
+    truth = Mixture.from_parameters(np.full(8, 1 / 8), centres, np.full((8, 8), 20.0)).log_prob(x).mean()
+    for seed in range(3):
+        model = StreamingGaussianMixture(16, rule="natural", random_state=seed).fit(x)
+        assert model.score(x) > truth - 0.1
 
 
 def test_natural_without_annealing_and_with_one_component() -> None:
@@ -106,4 +140,6 @@ def test_natural_without_annealing_and_with_one_component() -> None:
     model = StreamingGaussianMixture(1, rule="natural", random_state=0).fit(x)
     np.testing.assert_allclose(model.means_[0], x.mean(0), atol=0.02)
     np.testing.assert_allclose(model.covariances_[0], x.var(0), atol=0.02)
-    assert StreamingGaussianMixture(4, rule="natural", annealing=False, random_state=0).fit(x).sigma_ == 0.01
+    still = StreamingGaussianMixture(1, rule="natural", annealing=False, random_state=0).fit(x)
+    assert still.sigma_ == 0.01
+    np.testing.assert_allclose(still.covariances_[0], x.var(0), atol=0.02)

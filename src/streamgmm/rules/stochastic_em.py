@@ -52,7 +52,8 @@ class StochasticEM(Rule):
         waits = moment.schedule.period if self.accumulate is None else self.accumulate
         if self.start_from == "kmeans" and waits < len(parameters):
             raise ValueError(
-                f"a k-means start of {len(parameters)} components needs at least as many samples; accumulate is {waits}."
+                f"a k-means start of {len(parameters)} components needs at least as many samples; "
+                f"it would see {waits}. Raise accumulate."
             )
         state = {
             "masses": parameters.weights if at_once else np.zeros(len(parameters)),
