@@ -26,13 +26,15 @@ def model(batch_size: int = 1, period: int = 150, rule: str | Rule = "sgd") -> S
 
 def outcome(m: StreamingGaussianMixture) -> list[np.ndarray]:
     s = m._training
-    numbers = [*astuple(s.annealing), m.learning_rate_, s.rng.bit_generator.state["state"]["state"] % 2**53]
+    numbers = [*astuple(s.annealing), m.learning_rate_]
     arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.usage, s.wins]
     return [*arrays, np.array(numbers, float), *(s.rule_state[name] for name in sorted(s.rule_state))]
 
 
-def assert_identical(a: StreamingGaussianMixture, b: StreamingGaussianMixture) -> None:
+def assert_identical(a: StreamingGaussianMixture, b: StreamingGaussianMixture, same_generator: bool = True) -> None:
     assert a.n_samples_seen_ == b.n_samples_seen_
+    if same_generator:
+        assert a._training.rng.bit_generator.state == b._training.rng.bit_generator.state
     for x, y in zip(outcome(a), outcome(b), strict=True):
         np.testing.assert_array_equal(x, y)
 
@@ -80,7 +82,7 @@ def test_fit_is_partial_fit_over_shuffled_passes(glyphs: np.ndarray, batch_size:
     by_hand = model(batch_size)
     for _ in range(2):
         by_hand.partial_fit(x[rng.permutation(len(x))])
-    assert_identical(fitted, by_hand)
+    assert_identical(fitted, by_hand, same_generator=False)  # fit draws its own orders
     plain = model(batch_size).set_params(shuffle=False).fit(x)
     assert_identical(plain, model(batch_size).partial_fit(x))
 

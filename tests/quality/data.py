@@ -15,7 +15,7 @@ def available(name: str) -> str:
     if any((folder / datasets.FILES[name]).is_file() for folder in datasets.folders()):
         return name
     without = pytest.fail if os.environ.get("CI") else pytest.skip
-    without(f"{datasets.FILES[name]} is not in the folder that STREAMGMM_DATA names, nor in the cache")
+    return without(f"{datasets.FILES[name]} is not in the folder that STREAMGMM_DATA names, nor in the cache")
 
 
 def images(name: str) -> tuple[np.ndarray, np.ndarray]:
