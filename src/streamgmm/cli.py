@@ -45,13 +45,13 @@ class _Run(NamedTuple):
     result: dict[str, Any]
 
 
-def _train_on_glyphs(label: str, samples: int, components: int, seed: int, annealing: bool, test: Any) -> _Run:
+def _train_on_glyphs(label: str, samples: int, model: StreamingGaussianMixture, seed: int, test: Any) -> _Run:
     """One pass over the glyph stream, with a live line; ``test`` is held out."""
-    model = StreamingGaussianMixture(components, annealing=annealing, random_state=seed)
+    components, rule = model.n_components, str(model.rule)
     stream = Glyphs(seed=seed).chunks(1000)
     model._start(test)
     start = training.current(model._training)
-    records = [events.record("start", start, 0.0, source="glyphs:A-J", components=components, rule="sgd")]
+    records = [events.record("start", start, 0.0, source="glyphs:A-J", components=components, rule=rule)]
     begin, done = time.perf_counter(), 0
     with live_line(label, samples) as show:
         while done < samples:
@@ -81,20 +81,28 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the start and of the stream.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Learns letters from the built-in glyph stream, with and without annealing, and draws what came out."""
+    """Learns letters from the built-in glyph stream, by three rules, and draws what came out."""
     out.mkdir(parents=True, exist_ok=True)
     test, _ = Glyphs(seed=seed + 1).take(0, 5000)
-    annealed = _train_on_glyphs("annealed", samples, components, seed, True, test)
-    plain = _train_on_glyphs("not annealed", samples, components, seed, False, test)
+    kinds: dict[str, dict[str, Any]] = {
+        "natural": {"rule": "natural"},
+        "sgd": {"rule": "sgd"},
+        "sgd, not annealed": {"rule": "sgd", "annealing": False},
+    }
+    runs = []
+    for label, settings in kinds.items():
+        model = StreamingGaussianMixture(components, random_state=seed, **settings)
+        runs.append(_train_on_glyphs(label, samples, model, seed, test))
 
-    state = annealed.model._training
-    annealed.model.save(out / "model.safetensors")
-    lines = "".join(json.dumps(r, allow_nan=False) + "\n" for r in annealed.records)
+    best, *others = runs
+    best.model.save(out / "model.safetensors")
+    lines = "".join(json.dumps(r, allow_nan=False) + "\n" for r in best.records)
     checkpoint.write_atomically(out / "events.jsonl", lines.encode())
-    plots.centroids(annealed.model.mixture_, state.grid).savefig(out / "centroids.png", dpi=110)
-    plots.curve(annealed.records, {"max-component, not annealed": plain.records}).savefig(out / "curve.png", dpi=110)
+    plots.centroids(best.model.mixture_, best.model._training.grid).savefig(out / "centroids.png", dpi=110)
+    compared = {f"max-component, {r.result['run']}": r.records for r in others}
+    plots.curve(best.records, compared).savefig(out / "curve.png", dpi=110)
 
-    results = [annealed.result, plain.result]
+    results = [r.result for r in runs]
     if as_json:
         typer.echo(json.dumps({"out": str(out), "runs": results}))
         return

@@ -37,7 +37,8 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
     ----------
     n_components : number of Gaussians; they live on a grid, so numbers like 64 = 8×8 are natural.
     covariance_type : "diag".
-    rule : "sgd", "natural", "sem", or a rule object (`SGD`, `Natural`, `StochasticEM`) with its own settings.
+    rule : "natural", "sgd" (the paper's), "sem", or a rule object (`Natural`, `SGD`, `StochasticEM`) with its own
+        settings.
     grid : "torus" or "ring", the neighbourhood that annealing uses.
     batch_size : samples per step.
     learning_rate_init, learning_rate_min : rate of "sgd"; it falls together with the width of the annealing.
@@ -59,7 +60,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal([[[0.0]], [[1.0]]], 0.25, (2, 20_000, 5)).reshape(-1, 5)
-    >>> model = StreamingGaussianMixture(2, period=500, random_state=0).fit(x)
+    >>> model = StreamingGaussianMixture(2, random_state=0).fit(x)
     >>> abs(model.means_.round(1)).tolist()
     [[0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
     """
@@ -94,7 +95,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         n_components: int = 64,
         *,
         covariance_type: str = "diag",
-        rule: str | rules.Rule = "sgd",
+        rule: str | rules.Rule = "natural",
         grid: str = "torus",
         batch_size: int = 1,
         learning_rate_init: float = 0.1,

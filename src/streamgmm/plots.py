@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ def centroids(mixture: Mixture, grid: Grid | None = None, shape: Sequence[int] |
     return figure
 
 
-def curve(events: Sequence[dict[str, Any]], others: dict[str, Sequence[dict[str, Any]]] | None = None) -> Figure:
+def curve(events: Sequence[dict[str, Any]], others: Mapping[str, Sequence[dict[str, Any]]] | None = None) -> Figure:
     """Log-likelihood, σ and learning rate over samples; ``others`` adds the log-likelihood of further runs."""
     figure = _figure(7, 5)
     top, bottom = figure.subplots(2, 1, sharex=True)
@@ -72,8 +72,8 @@ def curve(events: Sequence[dict[str, Any]], others: dict[str, Sequence[dict[str,
 
     top.plot(*column(events, "max_component"), label="max-component", color="tab:blue")
     top.plot(*column(events, "loss"), label="objective (smoothed on the grid)", color="tab:cyan", linestyle="--")
-    for label, rows in (others or {}).items():
-        top.plot(*column(rows, "max_component"), label=label, color="tab:orange")
+    for (label, rows), colour in zip((others or {}).items(), ("tab:orange", "tab:red", "tab:brown"), strict=False):
+        top.plot(*column(rows, "max_component"), label=label, color=colour, linewidth=1)
     top.set_ylabel("log-likelihood (nats)")
     top.legend(fontsize=8)
     bottom.plot(*column(events, "sigma"), label="σ", color="tab:green")

@@ -105,7 +105,7 @@ def test_half_life_forgets() -> None:
     endless = StreamingGaussianMixture(1, rule="natural", precision_max=1, random_state=0)
     assert endless.partial_fit(zeros).partial_fit(ones[:1000]).means_.max() < 0.25
     with pytest.raises(ValueError, match="half_life has no meaning for rule='sgd'"):
-        StreamingGaussianMixture(1, half_life=1000).fit(zeros)
+        StreamingGaussianMixture(1, rule="sgd", half_life=1000).fit(zeros)
 
 
 def test_idle_components_are_restarted() -> None:
