@@ -23,7 +23,7 @@ from streamgmm.annealing import Annealing, Schedule
 from streamgmm.grid import Grid
 from streamgmm.kernels import Parameters
 from streamgmm.rules import Moment
-from streamgmm.training import SCALE_MIN, TrainingState
+from streamgmm.training import SCALE_MIN, Pending, TrainingState
 
 FORMAT_VERSION = 1
 KEY = "streamgmm"
@@ -64,7 +64,7 @@ def save(
         "means": state.parameters.means,
         "scales": state.parameters.scales,
         "logits": state.parameters.logits,
-        "pending": state.pending,
+        "pending": state.pending.rows,
         "wins": state.wins,
         "usage": state.usage,
         **{f"rule.{name}": value for name, value in state.rule_state.items()},
@@ -145,7 +145,7 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
         rng=np.random.Generator(bits),
         batch_size=batch_size,
         scale_max=scale_max,
-        pending=pending.astype(tensors["means"].dtype),
+        pending=Pending(pending.astype(tensors["means"].dtype), batch_size),
         wins=tensors["wins"].astype(np.int64),
         usage=tensors["usage"].astype(np.float64),
     )

@@ -35,6 +35,33 @@ class Check(NamedTuple):
     shrunk: bool
 
 
+class Pending:
+    """The beginning of a batch whose rest has not come yet; rows are copied once, whatever the chunks."""
+
+    def __init__(self, rows: Floats, batch_size: int) -> None:
+        self._room = np.empty((batch_size if batch_size > 1 else 0, rows.shape[1]), rows.dtype)
+        self._count = 0
+        self.add(rows)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows(self) -> Floats:
+        """(n, D) view."""
+        return self._room[: self._count]
+
+    def add(self, rows: Floats) -> Floats:
+        """Takes as many rows as the batch still wants, and gives back the others."""
+        taken = rows[: len(self._room) - self._count]
+        self._room[self._count : self._count + len(taken)] = taken
+        self._count += len(taken)
+        return rows[len(taken) :]
+
+    def empty(self) -> None:
+        self._count = 0
+
+
 @dataclass
 class TrainingState:
     """All that training needs to go on: save it, load it, and nothing can tell that it ever stopped."""
@@ -48,7 +75,7 @@ class TrainingState:
     rng: np.random.Generator
     batch_size: int = 1
     scale_max: float = 20.0**0.5
-    pending: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    pending: Pending = field(default_factory=lambda: Pending(np.empty((0, 0)), 1))
     wins: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     usage: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
@@ -87,7 +114,7 @@ def begin(
         rng=rng,
         batch_size=batch_size,
         scale_max=scale_max,
-        pending=np.empty((0, parameters.n_features), parameters.dtype),
+        pending=Pending(np.empty((0, parameters.n_features), parameters.dtype), batch_size),
         wins=np.zeros(grid.size, np.int64),
         usage=np.full(grid.size, 1 / grid.size),
     )
@@ -98,27 +125,26 @@ def feed(state: TrainingState, x: npt.ArrayLike) -> list[Check]:
     rows = np.asarray(x, dtype=state.parameters.dtype)
     checks: list[Check] = []
     if len(state.pending):
-        missing = state.batch_size - len(state.pending)
-        batch, rows = np.concatenate([state.pending, rows[:missing]]), rows[missing:]
-        if len(batch) < state.batch_size:
-            state.pending = batch
+        rows = state.pending.add(rows)
+        if len(state.pending) < state.batch_size:
             return checks
-        state.pending = batch[:0]
-        checks += _advance(state, batch)
+        checks += _advance(state, state.pending.rows)
+        state.pending.empty()
     whole = len(rows) - len(rows) % state.batch_size
     start = 0
     while start < whole:
         stop = min(whole, start + _samples_to_check(state))
         checks += _advance(state, rows[start:stop])
         start = stop
-    state.pending = rows[whole:].copy()
+    state.pending.add(rows[whole:])
     return checks
 
 
 def flush(state: TrainingState) -> list[Check]:
     """Ends a pass: learns from a pending partial batch as one smaller step, and from whatever the rule holds back."""
-    rows, state.pending = state.pending, state.pending[:0]
+    rows = state.pending.rows
     checks = _advance(state, rows, batch_size=len(rows)) if len(rows) else []
+    state.pending.empty()
     state.rule.flush(state.rule_state, state.parameters, _moment(state))
     return checks
 

@@ -42,7 +42,14 @@ WRONG_NAMES = (pd.DataFrame(np.zeros((4, 3)), columns=["a", "b", "z"]), "feature
 
 def snapshot(model: StreamingGaussianMixture) -> list[Any]:
     s = model._training
-    arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.wins, *s.rule_state.values()]
+    arrays = [
+        s.parameters.means,
+        s.parameters.scales,
+        s.parameters.logits,
+        s.pending.rows,
+        s.wins,
+        *s.rule_state.values(),
+    ]
     return [*(a.copy() for a in arrays), s.annealing, model.n_features_in_, model.feature_names_in_.tolist()]
 
 

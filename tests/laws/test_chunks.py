@@ -27,7 +27,7 @@ def model(batch_size: int = 1, period: int = 150, rule: str | Rule = "sgd") -> S
 def outcome(m: StreamingGaussianMixture) -> list[np.ndarray]:
     s = m._training
     numbers = [*astuple(s.annealing), m.learning_rate_]
-    arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending, s.usage, s.wins]
+    arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending.rows, s.usage, s.wins]
     return [*arrays, np.array(numbers, float), *(s.rule_state[name] for name in sorted(s.rule_state))]
 
 
