@@ -4,8 +4,8 @@ The smoothed loss ℓ follows the objective on the time scale of one period. Onc
 last value; while it still grows by more than ``tol`` of all that was gained so far, σ stays; once it stands still,
 σ (and with it a rule's learning rate) shrinks by a tenth. See docs/math.md, [E11] and [E12].
 
-Without a ``tol`` the threshold comes from the noise of the loss itself: a gain counts only if it is larger than what
-chance would show between two checks.
+Without a ``tol`` a gain must also be larger than what chance would show between two checks, judged by the noise of
+the loss itself.
 """
 
 from __future__ import annotations
@@ -79,18 +79,17 @@ def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
     """[E12] ends a period; says whether σ has shrunk."""
     if state.loss is None or state.last is None or state.baseline is None:
         return replace(state, last=state.loss), False
-    gain = state.loss - state.last
+    gain, scale = state.loss - state.last, state.last - state.baseline
+    if schedule.baseline == "mean":
+        scale = abs(scale)
     if schedule.tol is None:
         # ℓ one period apart: each has variance v/(2 period), and their correlation is 1/e
-        relative = gain / (sqrt(0.632 * state.variance / schedule.period) or 1.0)
-        limit = SIGNIFICANT
+        chance = sqrt(0.632 * state.variance / schedule.period)
+        limit = max(SIGNIFICANT * chance, 0.05 * abs(scale))
+        stationary = gain == 0 or -2 * limit < gain < limit
     else:
-        scale = state.last - state.baseline
-        if schedule.baseline == "mean":
-            scale = abs(scale)
         relative = gain / scale if scale else (0.0 if gain == 0 else inf)
-        limit = schedule.tol
-    stationary = -2 * limit < relative < limit
+        stationary = -2 * schedule.tol < relative < schedule.tol
     sigma = schedule.shrink * state.sigma if stationary else state.sigma
     if sigma < max(schedule.sigma_min, schedule.drop_below):
         sigma = schedule.sigma_min

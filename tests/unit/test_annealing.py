@@ -89,3 +89,21 @@ def test_no_single_sample_decides_the_schedule() -> None:
     orders = [np.arange(100)] + [rng.permutation(100) for _ in range(5)]
     assert all(schedule_of(o, "mean") == schedule_of(orders[0], "mean") for o in orders)
     assert any(schedule_of(o, "first") != schedule_of(orders[0], "first") for o in orders)
+
+
+@pytest.mark.parametrize(
+    ("loss", "variance", "shrinks"),
+    [(104.9, 0.0, True), (105.1, 0.0, False), (105.1, 5000.0, True), (108.0, 5000.0, False), (89.9, 0.0, False)],
+)
+def test_without_tol_noise_widens_the_threshold(loss: float, variance: float, shrinks: bool) -> None:
+    """Variance 5000 over a period of 1000: standard error 1.78, threshold 7.1 in place of 5."""
+    state = Annealing(2.0, 2000, loss, loss, baseline=0.0, last=100.0, variance=variance)
+    assert annealing.check(Schedule(2.0, tol=None), state)[1] == shrinks
+
+
+def test_variance_is_that_of_single_samples() -> None:
+    rng = np.random.default_rng(0)
+    for batch_size in (1, 10):
+        losses = rng.normal(5, 3, (20_000 // batch_size, batch_size)).mean(1).tolist()
+        state = run(Schedule(2.0, period=2000), losses, batch_size)
+        assert state.variance == pytest.approx(9, rel=0.15)
