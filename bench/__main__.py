@@ -40,15 +40,13 @@ def trained(rule: str, x: np.ndarray, sigma: float) -> Callable[[], float]:
     settings = {"period": 1000, "sigma_init": sigma, "sigma_min": min(sigma, 0.01), "random_state": 0}
     model = StreamingGaussianMixture(COMPONENTS, rule=rule, **settings).partial_fit(x[: 3 * COMPONENTS])
     state = model._training
-    if rule == "natural":
-        state.rule_state["hold"] = np.array(sigma > 0.6)
     frozen = state.annealing
 
     def work() -> float:
-        training.feed(state, x)
         state.annealing = replace(state.annealing, sigma=frozen.sigma)  # it must not narrow while we measure
         if rule == "natural":
             state.rule_state["hold"] = np.array(sigma > 0.6)
+        training.feed(state, x)
         return float(len(x))
 
     return work

@@ -96,8 +96,7 @@ def demo(
 
     best, *others = runs
     best.model.save(out / "model.safetensors")
-    lines = "".join(json.dumps(r, allow_nan=False) + "\n" for r in best.records)
-    checkpoint.write_atomically(out / "events.jsonl", lines.encode())
+    checkpoint.write_atomically(out / "events.jsonl", events.lines(best.records).encode())
     plots.centroids(best.model.mixture_, best.model._training.grid).savefig(out / "centroids.png", dpi=110)
     compared = {f"max-component, {r.result['run']}": r.records for r in others}
     plots.curve(best.records, compared).savefig(out / "curve.png", dpi=110)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -27,12 +27,16 @@ def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, 
     return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in values.items()}
 
 
+def lines(records: Iterable[dict[str, Any]]) -> str:
+    """Records as they stand in a file."""
+    return "".join(json.dumps(r, allow_nan=False) + "\n" for r in records)
+
+
 def append(path: Path, *records: dict[str, Any]) -> None:
     """Adds lines to the file, each written whole."""
     with path.open("a+b") as file:
         torn = file.tell() > 0 and (file.seek(-1, 2), file.read(1))[1] != b"\n"
-        lines = "".join(json.dumps(r, allow_nan=False) + "\n" for r in records)
-        file.write((("\n" if torn else "") + lines).encode())
+        file.write((("\n" if torn else "") + lines(records)).encode())
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
