@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.kernels import Floats, first_unfit_row
+from streamgmm.kernels import Rows, first_unfit_row
 
 CHUNK_BYTES = 1 << 24  # data are converted to float in pieces of about this size, never as a whole
 FAR_OUTSIDE = 10.0  # the random start suits data around [-1, 1]; beyond this it takes long to reach them
@@ -24,13 +24,13 @@ def float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
 
 def pieces(
     rows: npt.NDArray[Any], dtype: np.dtype[Any], order: npt.NDArray[np.int64] | None = None
-) -> Iterator[tuple[int, Floats]]:
-    """Rows as floats, a piece at a time, each with the number of rows done after it."""
+) -> Iterator[tuple[int, Rows]]:
+    """Rows as floats (bytes as they are), a piece at a time, each with the number of rows done after it."""
     size = max(1, CHUNK_BYTES // max(1, rows.shape[1] * dtype.itemsize))
     for start in range(0, len(rows), size):
         stop = min(len(rows), start + size)
         piece = rows[start:stop] if order is None else rows[order[start:stop]]
-        yield stop, piece.astype(dtype, copy=False)
+        yield stop, piece if piece.dtype == np.uint8 else piece.astype(dtype, copy=False)
 
 
 def refuse_unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X") -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamgmm import annealing
 from streamgmm.annealing import Annealing, Schedule
 from streamgmm.grid import Grid, filters
-from streamgmm.kernels import Floats, Parameters
+from streamgmm.kernels import Floats, Parameters, Rows
 from streamgmm.rules import Moment, Rule, RuleState, Work
 
 SCALE_MIN = 1e-3
@@ -51,10 +51,12 @@ class Pending:
         """(n, D) view."""
         return self._room[: self._count]
 
-    def add(self, rows: Floats) -> Floats:
-        """Takes as many rows as the batch still wants, and gives back the others."""
+    def add(self, rows: Rows, factor: float = 1.0) -> Rows:
+        """Takes as many rows as the batch still wants, times ``factor``, and gives back the others."""
         taken = rows[: len(self._room) - self._count]
-        self._room[self._count : self._count + len(taken)] = taken
+        room = self._room[self._count : self._count + len(taken)]
+        room[:] = taken
+        room *= self._room.dtype.type(factor)
         self._count += len(taken)
         return rows[len(taken) :]
 
@@ -120,12 +122,17 @@ def begin(
     )
 
 
-def feed(state: TrainingState, x: npt.ArrayLike) -> list[Check]:
-    """Learns from rows (N, D) and gives the checks that fell due; the rest of a batch stays pending."""
-    rows = np.asarray(x, dtype=state.parameters.dtype)
+def feed(state: TrainingState, x: npt.ArrayLike, factor: float = 1.0) -> list[Check]:
+    """Learns from rows (N, D) and gives the checks that fell due; the rest of a batch stays pending.
+
+    Bytes need no copy as floats: the loops read them as they are, times ``factor``.
+    """
+    rows: Rows = np.asarray(x)
+    if rows.dtype != np.uint8:
+        rows, factor = rows.astype(state.parameters.dtype, copy=False), 1.0
     checks: list[Check] = []
     if len(state.pending):
-        rows = state.pending.add(rows)
+        rows = state.pending.add(rows, factor)
         if len(state.pending) < state.batch_size:
             return checks
         checks += _advance(state, state.pending.rows)
@@ -134,9 +141,9 @@ def feed(state: TrainingState, x: npt.ArrayLike) -> list[Check]:
     start = 0
     while start < whole:
         stop = min(whole, start + _samples_to_check(state))
-        checks += _advance(state, rows[start:stop])
+        checks += _advance(state, rows[start:stop], factor)
         start = stop
-    state.pending.add(rows[whole:])
+    state.pending.add(rows[whole:], factor)
     return checks
 
 
@@ -156,10 +163,10 @@ def _samples_to_check(state: TrainingState) -> int:
     return -(-missing // state.batch_size) * state.batch_size
 
 
-def _advance(state: TrainingState, rows: Floats, batch_size: int | None = None) -> list[Check]:
+def _advance(state: TrainingState, rows: Rows, factor: float = 1.0, batch_size: int | None = None) -> list[Check]:
     size = batch_size or state.batch_size
     before = state.annealing.samples
-    work = Work(rows, filters(state.grid, state.annealing.sigma), size, (SCALE_MIN, state.scale_max))
+    work = Work(rows, factor, filters(state.grid, state.annealing.sigma), size, (SCALE_MIN, state.scale_max))
     steps = state.rule.advance(state.rule_state, state.parameters, work)
     state.wins += steps.wins
     state.annealing = annealing.observe(

@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.floating[Any]]
+Rows = npt.NDArray[Any]
+"""Samples (N, D): floats, or bytes."""
 PACK_BYTES = 128
 
 
@@ -130,7 +132,7 @@ def _samples(x: npt.ArrayLike, parameters: Parameters) -> Floats:
     rows = np.asarray(x)
     if rows.ndim != 2 or rows.shape[1] != parameters.n_features:
         raise ValueError(f"samples have shape {rows.shape}; expected (samples, {parameters.n_features}).")
-    return _side_by_side(rows, parameters.dtype)
+    return _side_by_side(rows, rows.dtype if rows.dtype == np.uint8 else parameters.dtype)
 
 
 def _side_by_side(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Floats:
@@ -149,14 +151,18 @@ def sgd_steps(
     rate: float,
     scale_bounds: tuple[float, float],
     batch_size: int = 1,
+    factor: float = 1.0,
+    scan_all: bool = False,
 ) -> Steps:
     """[E6]-[E9] gradient steps over whole batches of consecutive rows.
 
-    INOUT parameters, IN x (N, D) with N a multiple of ``batch_size``, IN filters of the component grid.
+    INOUT parameters, IN x (N, D) with N a multiple of ``batch_size``, IN filters of the component grid. Bytes are read
+    as they are, times ``factor``. ``scan_all`` scores every component in full for every sample, which changes nothing
+    but the time.
     """
     rows, report = _batches(parameters, x, batch_size)
     out: Any = report
-    _native.sgd_steps(*parameters.native, rows, batch_size, *filters, rate, *scale_bounds, *out)
+    _native.sgd_steps(*parameters.native, rows, factor, batch_size, *filters, rate, *scale_bounds, scan_all, *out)
     return report
 
 
@@ -173,6 +179,8 @@ def natural_steps(
     scale_bounds: tuple[float, float],
     hold_scales: bool = False,
     batch_size: int = 1,
+    factor: float = 1.0,
+    scan_all: bool = False,
 ) -> Steps:
     """[E13]-[E15] natural-gradient steps over whole batches of consecutive rows; logits stay.
 
@@ -185,6 +193,7 @@ def natural_steps(
     _native.natural_steps(
         *parameters.native,
         rows,
+        factor,
         batch_size,
         variances,
         counts,
@@ -193,6 +202,7 @@ def natural_steps(
         count_max,
         *scale_bounds,
         hold_scales,
+        scan_all,
         *out,
     )
     return report
@@ -212,6 +222,7 @@ def em_steps(
     scale_bounds: tuple[float, float],
     accumulate: bool = False,
     batch_size: int = 1,
+    factor: float = 1.0,
 ) -> Steps:
     """[E16] [E17] stochastic-EM steps over whole batches of consecutive rows.
 
@@ -222,7 +233,7 @@ def em_steps(
     schedule = (rate, exponent, rate_min, first_step)
     out: Any = report
     _native.em_steps(
-        *parameters.native, rows, batch_size, means, variances, masses, *schedule, *scale_bounds, accumulate, *out
+        *parameters.native, rows, factor, batch_size, means, variances, masses, *schedule, *scale_bounds, accumulate, *out
     )
     return report
 
@@ -244,19 +255,22 @@ class Scores(NamedTuple):
     winner: npt.NDArray[np.int64]
 
 
-def score(parameters: Parameters, x: npt.ArrayLike) -> Scores:
-    """[E3] [E4] per row; the value for a row does not depend on the rows beside it.  IN parameters, IN x (N, D)."""
+def score(parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
+    """[E3] [E4] per row; the value for a row does not depend on the rows beside it.
+
+    IN parameters, IN x (N, D); bytes are read as they are, times ``factor``.
+    """
     rows = _samples(x, parameters)
     out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
-    _native.score(*parameters.native, rows, None, *out)
+    _native.score(*parameters.native, rows, factor, None, *out)
     return out
 
 
-def component_scores(parameters: Parameters, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def component_scores(parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0) -> npt.NDArray[np.float64]:
     """[E2] log π_k + log N_k(x), shape (N, K).  IN parameters, IN x (N, D)."""
     rows = _samples(x, parameters)
     out = np.empty((len(rows), len(parameters)))
-    _native.score(*parameters.native, rows, out, None, None, None)
+    _native.score(*parameters.native, rows, factor, out, None, None, None)
     return out
 
 

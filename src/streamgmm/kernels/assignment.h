@@ -1,6 +1,6 @@
 // The first half of every step: samples in, winners and their scores out. What a rule then does with them is its own.
 #pragma once
-#include "scoring.h"
+#include "scouting.h"
 #include "smoothing.h"
 
 namespace {
@@ -9,8 +9,17 @@ namespace {
 template <class T> constexpr double negligible = 1e-17;
 template <> constexpr double negligible<float> = 1e-8;
 
-template <class T> inline void copy_padded(const T *row, std::size_t features, std::size_t stride, T *to) {
-    std::memcpy(to, row, features * sizeof(T));
+// Row n of the data as numbers, followed by zeros up to `stride`; asks for the next row on the way.
+template <class T>
+inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std::size_t stride, T *to) {
+    if (x.numbers) {
+        const T *row = x.numbers + n * x.stride;
+        for (std::size_t d = 0; d < features && d < 1024; d += 64 / sizeof(T)) __builtin_prefetch(row + x.stride + d);
+        std::memcpy(to, row, features * sizeof(T));
+    } else {
+        const std::uint8_t *row = x.bytes + n * x.stride;
+        for (std::size_t d = 0; d < features; ++d) to[d] = T(row[d]) * x.factor;
+    }
     for (std::size_t d = features; d < stride; ++d) to[d] = T(0);
 }
 
@@ -18,28 +27,35 @@ inline void add_received(const double *received, std::size_t components, const R
     for (std::size_t k = 0; k < components; ++k) report.received[k] += received[k];
 }
 
-// One sample: in scratch.received the weight of every component. Wants the softmax in scratch.
+// Sample number `step`: in scratch.received the weight of every component; returns the winner. Wants the softmax.
 template <class T>
-inline void assign_one(const Model<T> &m, const T *row, const Filter &g, Scratch<T> &scratch, std::size_t step,
-                       const Report &report) {
-    copy_padded(row, m.features, m.stride, scratch.samples);
-    score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
-    const Win win = pick(g, scratch.scores, scratch.pair);
+inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter &g, Scratch<T> &scratch, std::size_t step,
+                              const Report &report) {
+    take_row(x, step, m.features, m.stride, scratch.samples);
+    Win win;
+    if (scratch.scout.active) {
+        win.component = find_best(m, scratch.samples, scratch.log_weights, scratch, &win.loss);
+        win.max_component = win.loss;
+    } else {
+        score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
+        win = pick(g, scratch.scores, scratch.pair);
+    }
     for (std::size_t j = 0; j < m.components; ++j)
         scratch.received[j] = g.identity ? double(j == win.component) : filter_weight(g, win.component, j);
     add_received(scratch.received, m.components, report);
     report.losses[step] = win.loss;
     report.max_components[step] = win.max_component;
     ++report.wins[win.component];
+    return win.component;
 }
 
 // A batch: the winner of each sample, and in scratch.received the sum of weights of every component. Wants the softmax.
 template <class T>
-inline void assign_many(const Model<T> &m, const T *x, std::size_t x_stride, const Filter &g, Scratch<T> &scratch,
-                        std::size_t step, const Report &report) {
+inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, Scratch<T> &scratch, std::size_t step,
+                        const Report &report) {
     const std::size_t batch = scratch.batch;
     for (std::size_t n = 0; n < batch; ++n)
-        copy_padded(x + n * x_stride, m.features, m.stride, scratch.samples + n * m.stride);
+        take_row(x, step * batch + n, m.features, m.stride, scratch.samples + n * m.stride);
     shift(m, scratch.shifted);
     score_many(m, scratch.samples, batch, scratch.shifted, scratch.log_weights, scratch.scores);
     double loss = 0, max_component = 0;

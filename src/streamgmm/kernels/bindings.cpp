@@ -107,6 +107,7 @@ class TinyIsZero {
 
 template <class T> using Rows = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using Samples = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+using Data = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>; // numbers of the model's type, or bytes
 using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -125,11 +126,20 @@ template <class T> Model<T> model(Rows<T> &means, Rows<T> &scales, Vector &logit
     return {means.data(), scales.data(), logits.data(), log_dets.data(), k, features, stride};
 }
 
-template <class T> std::size_t row_stride(const Samples<T> &x, std::size_t features) {
+template <class Array> std::size_t row_stride(const Array &x, std::size_t features) {
     require(x.shape(1) == features, "samples and mixture differ in their number of features");
     require(x.shape(0) == 0 || features == 1 || x.stride(1) == 1, "the features of a sample must lie side by side");
     require(x.shape(0) < 2 || x.stride(0) >= 0, "rows must not run backwards");
     return x.shape(0) < 2 ? features : std::size_t(x.stride(0));
+}
+
+template <class T> Input<T> input(const Data &x, std::size_t features, double factor) {
+    const bool bytes = x.dtype() == nb::dtype<std::uint8_t>();
+    require(bytes || x.dtype() == nb::dtype<T>(), "samples must be bytes or of the type of the means");
+    require(bytes || factor == 1, "only bytes take a factor");
+    const std::size_t stride = row_stride(x, features);
+    if (bytes) return {nullptr, static_cast<const std::uint8_t *>(x.data()), T(factor), stride};
+    return {static_cast<const T *>(x.data()), nullptr, T(1), stride};
 }
 
 // A pointer into `room` at the start of a cache line, with `count` numbers behind it.
@@ -139,14 +149,18 @@ template <class T> T *aligned(std::vector<T> &room, std::size_t count) {
     return room.data() + (pack_bytes - address % pack_bytes) % pack_bytes / sizeof(T);
 }
 
+// Samples and features from which it pays to compare components on some features first.
+constexpr std::size_t scout_from_samples = 64, scout_from_features = 128;
+
 // Owns what Scratch points to.
 template <class T> struct Workspace {
-    std::vector<T> samples, shifted;
+    std::vector<T> samples, shifted, copies;
     std::vector<double> numbers;
     std::vector<std::size_t> winners;
+    std::vector<std::uint32_t> order;
     Scratch<T> scratch;
 
-    Workspace(const Model<T> &m, std::size_t batch, bool many) {
+    Workspace(const Model<T> &m, std::size_t batch, bool many, bool scouts = false) {
         const std::size_t k = m.components, padded = (k + 15) / 16 * 16;
         std::size_t sum_features = many ? 16384 / k / 32 * 32 : 0;
         if (many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
@@ -156,7 +170,20 @@ template <class T> struct Workspace {
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
                *pair = take(2 * k), *sums = take(3 * k * sum_features);
         T *rows = aligned(samples, batch * m.stride), *products = aligned(shifted, many ? k * m.stride : 0);
-        scratch = {rows, products, scores, weights, log_weights, received, pair, sums, winners.data(), batch, sum_features};
+        scratch = {rows, products, scores,         weights, log_weights,  received,
+                   pair, sums,     winners.data(), batch,   sum_features, scout(m, scouts)};
+    }
+
+  private:
+    // An eighth of the features for each level of comparison.
+    Scout<T> scout(const Model<T> &m, bool wanted) {
+        if (!wanted) return {};
+        const std::size_t lanes = pack_bytes / sizeof(T), packs = m.stride / 6 / lanes;
+        const std::size_t level = (packs ? packs : 1) * lanes, features = scout_levels * level, size = m.components * features;
+        order.resize(features + m.components);
+        T *at = aligned(copies, 2 * size + features + m.stride);
+        return {at, at + size, at + 2 * size, at + 2 * size + features, order.data(), order.data() + features,
+                level, 0, 0, true};
     }
 };
 
@@ -182,30 +209,36 @@ void refresh_log_dets(Rows<T> means, Rows<T> scales, Vector logits, Vector log_d
 // The arguments that all rules have in common.
 template <class T> struct Steps {
     Model<T> m;
-    std::size_t stride, count;
+    Input<T> x;
+    std::size_t count;
     Report report;
 
-    Steps(Rows<T> &means, Rows<T> &scales, Vector &logits, Vector &log_dets, const Samples<T> &x, std::size_t batch_size,
-          Vector &losses, Vector &max_components, Counts &wins, Vector &received)
-        : m(model<T>(means, scales, logits, log_dets, x.shape(1))), stride(row_stride<T>(x, m.features)),
+    Steps(Rows<T> &means, Rows<T> &scales, Vector &logits, Vector &log_dets, const Data &x, double factor,
+          std::size_t batch_size, Vector &losses, Vector &max_components, Counts &wins, Vector &received)
+        : m(model<T>(means, scales, logits, log_dets, x.shape(1))), x(input<T>(x, m.features, factor)),
           count(batch_size ? x.shape(0) / batch_size : 0), report{losses.data(), max_components.data(), wins.data(),
                                                                    received.data()} {
         require(batch_size > 0 && x.shape(0) % batch_size == 0, "the samples must be whole batches");
         require(losses.shape(0) == count && max_components.shape(0) == count, "reports need one entry a step");
         require(wins.shape(0) == m.components && received.shape(0) == m.components, "wins need one entry a component");
     }
+
+    bool scouts(const Filter &g, std::size_t batch_size, bool scan_all) const {
+        return g.identity && batch_size == 1 && !scan_all && count >= scout_from_samples &&
+               m.features >= scout_from_features && m.components > 1;
+    }
 };
 
 template <class T>
-void sgd_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x, std::size_t batch_size,
-               Matrix along_rows, Matrix along_columns, double rate, double scale_min, double scale_max, Vector losses,
-               Vector max_components, Counts wins, Vector received) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, batch_size, losses, max_components, wins, received);
+void sgd_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
+               Matrix along_rows, Matrix along_columns, double rate, double scale_min, double scale_max, bool scan_all,
+               Vector losses, Vector max_components, Counts wins, Vector received) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received);
     const Filter g = filter(along_rows, along_columns, steps.m.components);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(steps.m, batch_size, batch_size > 1);
-    loops<T>().sgd_steps(steps.m, x.data(), steps.stride, steps.count, g, {rate, scale_min, scale_max}, work.scratch,
+    Workspace<T> work(steps.m, batch_size, batch_size > 1, steps.scouts(g, batch_size, scan_all));
+    loops<T>().sgd_steps(steps.m, steps.x, steps.count, g, {rate, scale_min, scale_max}, work.scratch,
                          steps.report);
 }
 
@@ -218,41 +251,44 @@ Moments<T> moments(const Model<T> &m, Rows<T> &means, Rows<T> &variances, Vector
 }
 
 template <class T>
-void natural_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x, std::size_t batch_size,
+void natural_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
                    Rows<T> variances, Vector counts, Matrix along_rows, Matrix along_columns, double growth, double count_max,
-                   double scale_min, double scale_max, bool hold_scales, Vector losses, Vector max_components, Counts wins,
-                   Vector received) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, batch_size, losses, max_components, wins, received);
+                   double scale_min, double scale_max, bool hold_scales, bool scan_all, Vector losses, Vector max_components,
+                   Counts wins, Vector received) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received);
     const Filter g = filter(along_rows, along_columns, steps.m.components);
     const Moments<T> state = moments<T>(steps.m, means, variances, counts);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(steps.m, batch_size, batch_size > 1);
-    loops<T>().natural_steps(steps.m, state, x.data(), steps.stride, steps.count, g,
+    Workspace<T> work(steps.m, batch_size, batch_size > 1, steps.scouts(g, batch_size, scan_all));
+    loops<T>().natural_steps(steps.m, state, steps.x, steps.count, g,
                              {growth, count_max, scale_min, scale_max, hold_scales}, work.scratch, steps.report);
 }
 
 template <class T>
-void em_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x, std::size_t batch_size,
+void em_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
               Rows<T> moment_means, Rows<T> variances, Vector masses, double rate, double exponent, double rate_min,
               std::size_t first_step, double scale_min, double scale_max, bool accumulate, Vector losses,
               Vector max_components, Counts wins, Vector received) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, batch_size, losses, max_components, wins, received);
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received);
     const Moments<T> state = moments<T>(steps.m, moment_means, variances, masses);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
     Workspace<T> work(steps.m, batch_size, batch_size > 1);
-    loops<T>().em_steps(steps.m, state, x.data(), steps.stride, steps.count,
+    loops<T>().em_steps(steps.m, state, steps.x, steps.count,
                         {rate, exponent, rate_min, first_step, scale_min, scale_max, accumulate}, work.scratch,
                         steps.report);
 }
 
+constexpr std::size_t score_rows = 192; // scored together: so many share what is read of the parameters
+
 template <class T>
-void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Samples<T> x,
+void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor,
            std::optional<nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>> scores,
            std::optional<Vector> log_likelihood, std::optional<Vector> max_component, std::optional<Counts> winner) {
     const Model<T> m = model<T>(means, scales, logits, log_dets, x.shape(1));
-    const std::size_t rows = x.shape(0), stride = row_stride<T>(x, m.features);
+    const Input<T> samples = input<T>(x, m.features, factor);
+    const std::size_t rows = x.shape(0);
     require(!scores || (scores->shape(0) == rows && scores->shape(1) == m.components), "scores must be rows x components");
     require(!log_likelihood || log_likelihood->shape(0) == rows, "log_likelihood needs one entry a row");
     require(!max_component || max_component->shape(0) == rows, "max_component needs one entry a row");
@@ -261,13 +297,13 @@ void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Sample
                          max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(m, rows < 64 ? (rows ? rows : 1) : 64, true);
-    loops<T>().score(m, x.data(), stride, rows, work.scratch, out);
+    Workspace<T> work(m, rows < score_rows ? (rows ? rows : 1) : score_rows, true);
+    loops<T>().score(m, samples, rows, work.scratch, out);
 }
 
 // Row number of the first value that is not finite or beyond `limit`, or -1.
 template <class T> std::int64_t first_unfit_row(Samples<T> x, double limit) {
-    const std::size_t rows = x.shape(0), columns = x.shape(1), stride = row_stride<T>(x, columns);
+    const std::size_t rows = x.shape(0), columns = x.shape(1), stride = row_stride(x, columns);
     const T *data = x.data();
     const T bound = T(limit);
     nb::gil_scoped_release unlocked;
@@ -298,21 +334,21 @@ template <class T> void bind(nb::module_ &m) {
     m.def("refresh_log_dets", &refresh_log_dets<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "features"_a);
     m.def("sgd_steps", &sgd_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "x"_a.noconvert(), "batch_size"_a, "along_rows"_a.noconvert(),
-          "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "losses"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "along_rows"_a.noconvert(),
+          "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "scan_all"_a, "losses"_a.noconvert(),
           "max_components"_a.noconvert(), "wins"_a.noconvert(), "received"_a.noconvert());
     m.def("natural_steps", &natural_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "x"_a.noconvert(), "batch_size"_a, "variances"_a.noconvert(), "counts"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "variances"_a.noconvert(), "counts"_a.noconvert(),
           "along_rows"_a.noconvert(), "along_columns"_a.noconvert(), "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a,
-          "hold_scales"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(), "wins"_a.noconvert(),
+          "hold_scales"_a, "scan_all"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(), "wins"_a.noconvert(),
           "received"_a.noconvert());
     m.def("em_steps", &em_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "x"_a.noconvert(), "batch_size"_a, "moment_means"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "moment_means"_a.noconvert(),
           "variances"_a.noconvert(), "masses"_a.noconvert(), "rate"_a, "exponent"_a, "rate_min"_a, "first_step"_a,
           "scale_min"_a, "scale_max"_a, "accumulate"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(),
           "wins"_a.noconvert(), "received"_a.noconvert());
     m.def("score", &score<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "x"_a.noconvert(), "scores"_a.noconvert().none(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "scores"_a.noconvert().none(),
           "log_likelihood"_a.noconvert().none(), "max_component"_a.noconvert().none(), "winner"_a.noconvert().none());
     m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "Yardstick: reads an array so many times.");
     m.def("rewrite_all", &rewrite_all<T>, "values"_a.noconvert(), "times"_a,

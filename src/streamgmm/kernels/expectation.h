@@ -58,11 +58,11 @@ inline void em_row(const Model<T> &m, Moments<T> &moments, std::size_t k, double
 // overflow nor vanish; while accumulating, moments learn under a model that stays.
 // INOUT m, moments; IN x[steps * batch, features]; OUT report.
 template <class T>
-void em_steps(Model<T> m, Moments<T> moments, const T *x, std::size_t x_stride, std::size_t steps, EmStep step,
-              Scratch<T> scratch, Report report) {
-    for (std::size_t t = 0; t < steps; ++t, x += scratch.batch * x_stride) {
+void em_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, EmStep step, Scratch<T> scratch,
+              Report report) {
+    for (std::size_t t = 0; t < steps; ++t) {
         for (std::size_t n = 0; n < scratch.batch; ++n)
-            copy_padded(x + n * x_stride, m.features, m.stride, scratch.samples + n * m.stride);
+            take_row(x, t * scratch.batch + n, m.features, m.stride, scratch.samples + n * m.stride);
         softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
         if (scratch.batch == 1) {
             score_one(m, scratch.samples, scratch.log_weights, scratch.scores);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "types.h"
 
@@ -79,13 +80,50 @@ template <class T> inline Pack<T> fill(T value) {
     return p;
 }
 
-// Sum of all lanes, halving: lane i with lane i + half.
+// Lower or upper halves of all segments of a, then of b; each vector consists of S segments.
+template <class T, std::size_t S, bool upper, std::size_t... lane>
+inline typename Lanes<T>::vector halves(typename Lanes<T>::vector a, typename Lanes<T>::vector b,
+                                        std::index_sequence<lane...>) {
+    constexpr std::size_t n = vector_lanes<T>, half = n / S / 2;
+    return __builtin_shufflevector(a, b, ((lane / half / S ? n : 0) + lane / half % S * 2 * half + lane % half + upper * half)...);
+}
+
+// Adds up the segments of R vectors, halving: entry i of a segment with entry i + half. R sums end in the first lanes.
+template <class T, std::size_t S, int R> inline typename Lanes<T>::vector fold(const typename Lanes<T>::vector *v) {
+    if constexpr (S == vector_lanes<T>) {
+        return v[0];
+    } else {
+        constexpr auto lanes = std::make_index_sequence<vector_lanes<T>>();
+        typename Lanes<T>::vector next[R > 1 ? R / 2 : 1];
+        UNROLL for (int j = 0; j < (R > 1 ? R / 2 : 1); ++j) {
+            const auto a = v[2 * j], b = v[R > 1 ? 2 * j + 1 : 0];
+            next[j] = halves<T, S, false>(a, b, lanes) + halves<T, S, true>(a, b, lanes);
+        }
+        return fold<T, 2 * S, (R > 1 ? R / 2 : 1)>(next);
+    }
+}
+
+// Sums of the lanes of each of R packs; the order of additions does not depend on R.
+template <class T, int R> inline void sums(const Pack<T> *p, T *out) {
+    static_assert((R & (R - 1)) == 0, "packs are added up in pairs");
+    constexpr int together = R < int(vector_lanes<T>) ? R : int(vector_lanes<T>);
+    UNROLL for (int first = 0; first < R; first += together) {
+        typename Lanes<T>::vector v[together];
+        UNROLL for (int j = 0; j < together; ++j) {
+            Pack<T> q = p[first + j];
+            UNROLL for (std::size_t half = pack_vectors / 2; half > 0; half /= 2)
+                UNROLL for (std::size_t i = 0; i < half; ++i) q.v[i] += q.v[i + half];
+            v[j] = q.v[0];
+        }
+        const auto total = fold<T, 1, together>(v);
+        UNROLL for (int j = 0; j < together; ++j) out[first + j] = total[j];
+    }
+}
+
 template <class T> inline T sum(const Pack<T> &p) {
-    alignas(64) T lane[pack_lanes<T>];
-    store(lane, p);
-    for (std::size_t half = pack_lanes<T> / 2; half > 0; half /= 2)
-        for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
-    return lane[0];
+    T total;
+    sums<T, 1>(&p, &total);
+    return total;
 }
 
 // Replaces the lanes from `used` on, which lie in a row's padding.

@@ -11,14 +11,14 @@ template <class T> void refresh_log_dets(Model<T> m) {
 }
 
 template <class T>
-void score(Model<T> m, const T *x, std::size_t x_stride, std::size_t rows, Scratch<T> scratch, Answers out) {
+void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<T> scratch, Answers out) {
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
     shift(m, scratch.shifted);
     for (std::size_t done = 0; done < rows; done += scratch.batch) {
         const std::size_t count = rows - done < scratch.batch ? rows - done : scratch.batch;
         double *scores = out.scores ? out.scores + done * m.components : scratch.scores;
         for (std::size_t n = 0; n < count; ++n)
-            copy_padded(x + (done + n) * x_stride, m.features, m.stride, scratch.samples + n * m.stride);
+            take_row(x, done + n, m.features, m.stride, scratch.samples + n * m.stride);
         score_many(m, scratch.samples, count, scratch.shifted, scratch.log_weights, scores);
         for (std::size_t n = 0; n < count; ++n) {
             const double *row = scores + n * m.components;

@@ -60,15 +60,17 @@ inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, con
 // Whole steps over consecutive rows of x. Weights of components stay as they are: the rule moves them at its checks.
 // INOUT m, moments; IN x[steps * batch, features]; OUT report.
 template <class T>
-void natural_steps(Model<T> m, Moments<T> moments, const T *x, std::size_t x_stride, std::size_t steps, Filter g,
-                   NaturalStep step, Scratch<T> scratch, Report report) {
+void natural_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, Filter g, NaturalStep step,
+                   Scratch<T> scratch, Report report) {
+    prepare(m, scratch);
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
-    for (std::size_t t = 0; t < steps; ++t, x += scratch.batch * x_stride) {
+    for (std::size_t t = 0; t < steps; ++t) {
         if (scratch.batch == 1) {
-            assign_one(m, x, g, scratch, t, report);
+            const std::size_t winner = assign_one(m, x, g, scratch, t, report);
             natural_one(m, moments, step, scratch);
+            if (scratch.scout.active) follow(m, scratch.scout, winner);
         } else {
-            assign_many(m, x, x_stride, g, scratch, t, report);
+            assign_many(m, x, g, scratch, t, report);
             natural_batch(m, moments, g, step, scratch);
         }
     }

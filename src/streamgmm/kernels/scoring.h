@@ -15,36 +15,62 @@ template <class T> inline double bounded(double distance) {
     return distance < distance_max<T> ? distance : distance_max<T>;
 }
 
-// [E2] sum over features of scale^2 (x - mean)^2, for C neighbouring components at once.
-template <class T, int C> inline void distances(const T *x, const T *means, const T *scales, std::size_t stride, double *out) {
+// [E2] sum over `count` features of scale^2 (x - mean)^2, for C components at once; their rows begin at `at`.
+template <class T, int C>
+inline void distances(const T *x, const T *means, const T *scales, const std::size_t *at, std::size_t count, double *out) {
+    const T *m[C], *s[C];
+    UNROLL for (int c = 0; c < C; ++c) m[c] = means + at[c], s[c] = scales + at[c];
     double total[C] = {};
-    for (std::size_t start = 0; start < stride; start += block_features) {
-        const std::size_t stop = stride - start < block_features ? stride : start + block_features;
+    for (std::size_t start = 0; start < count; start += block_features) {
+        const std::size_t stop = count - start < block_features ? count : start + block_features;
         Pack<T> acc[C];
         UNROLL for (int c = 0; c < C; ++c) acc[c] = fill(T(0));
         for (std::size_t d = start; d < stop; d += pack_lanes<T>) {
             const Pack<T> xs = load(x + d);
             UNROLL for (int c = 0; c < C; ++c) {
-                const Pack<T> m = load(means + c * stride + d), s = load(scales + c * stride + d);
+                const Pack<T> ms = load(m[c] + d), ss = load(s[c] + d);
                 UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
-                    const auto z = (xs.v[i] - m.v[i]) * s.v[i];
+                    const auto z = (xs.v[i] - ms.v[i]) * ss.v[i];
                     acc[c].v[i] += z * z;
                 }
             }
         }
-        UNROLL for (int c = 0; c < C; ++c) total[c] += double(sum(acc[c]));
+        T added[C];
+        sums<T, C>(acc, added);
+        UNROLL for (int c = 0; c < C; ++c) total[c] += double(added[c]);
     }
-    UNROLL for (int c = 0; c < C; ++c) out[c] = bounded<T>(total[c]);
+    UNROLL for (int c = 0; c < C; ++c) out[c] = total[c];
+}
+
+// Calls `got(i, distance)` for each of `chosen` components: row(i) is where the i-th begins.
+template <class T, class Row, class Got>
+inline void compare(const T *x, const T *means, const T *scales, std::size_t count, std::size_t chosen, Row row, Got got) {
+    double found[4];
+    std::size_t i = 0;
+    for (; i + 4 <= chosen; i += 4) {
+        const std::size_t at[4] = {row(i), row(i + 1), row(i + 2), row(i + 3)};
+        distances<T, 4>(x, means, scales, at, count, found);
+        UNROLL for (std::size_t c = 0; c < 4; ++c) got(i + c, found[c]);
+    }
+    for (; i < chosen; ++i) {
+        const std::size_t at = row(i);
+        distances<T, 1>(x, means, scales, &at, count, found);
+        got(i, found[0]);
+    }
+}
+
+// [E2] score of component k at so great a distance.
+template <class T> inline double score_at(const Model<T> &m, const double *log_weights, std::size_t k, double distance) {
+    const double constant = -0.5 * log_two_pi * double(m.features);
+    return log_weights[k] + (constant + m.log_dets[k] - 0.5 * bounded<T>(distance));
 }
 
 // [E2] scores of all components for one sample.  IN x (padded), OUT scores[components].
 template <class T> inline void score_one(const Model<T> &m, const T *x, const double *log_weights, double *scores) {
-    std::size_t k = 0;
-    for (; k + 2 <= m.components; k += 2)
-        distances<T, 2>(x, m.means + k * m.stride, m.scales + k * m.stride, m.stride, scores + k);
-    if (k < m.components) distances<T, 1>(x, m.means + k * m.stride, m.scales + k * m.stride, m.stride, scores + k);
-    const double constant = -0.5 * log_two_pi * double(m.features);
-    for (k = 0; k < m.components; ++k) scores[k] = log_weights[k] + (constant + m.log_dets[k] - 0.5 * scores[k]);
+    compare(
+        x, m.means, m.scales, m.stride, m.components, [&](std::size_t k) { return k * m.stride; },
+        [&](std::size_t k, double distance) { scores[k] = distance; });
+    for (std::size_t k = 0; k < m.components; ++k) scores[k] = score_at(m, log_weights, k, scores[k]);
 }
 
 // Sum over features of log scale for one row.
@@ -54,42 +80,46 @@ template <class T> inline double log_det(const T *scales, std::size_t stride) {
     return product.log();
 }
 
-// R samples against C components over one block of features; `shifted` holds mean * scale, so that each term costs
-// two fused operations. The order of additions for a pair does not depend on R and C: neither does its value.
-template <class T, int R, int C>
-inline void tile(const T *x, std::size_t x_stride, const T *shifted, const T *scales, std::size_t stride, std::size_t start,
-                 std::size_t stop, double *out, std::size_t out_stride) {
-    Pack<T> acc[R][C];
-    UNROLL for (int r = 0; r < R; ++r)
-        UNROLL for (int c = 0; c < C; ++c) acc[r][c] = fill(T(0));
-    for (std::size_t d = start; d < stop; d += pack_lanes<T>)
-        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
-            const std::size_t at = d + i * vector_lanes<T>;
-            typename Lanes<T>::vector xs[R];
-            UNROLL for (int r = 0; r < R; ++r) xs[r] = load_vector(x + r * x_stride + at);
-            UNROLL for (int c = 0; c < C; ++c) {
-                const auto s = load_vector(scales + c * stride + at), b = load_vector(shifted + c * stride + at);
-                UNROLL for (int r = 0; r < R; ++r) {
-                    const auto z = xs[r] * s - b;
-                    acc[r][c].v[i] += z * z;
-                }
-            }
-        }
-    UNROLL for (int r = 0; r < R; ++r)
-        UNROLL for (int c = 0; c < C; ++c) out[r * out_stride + c] += double(sum(acc[r][c]));
+// As many rows as the machine has registers for. Many rows against one component: parameters come from farther away
+// than samples, so each of them should serve as many samples as possible.
+constexpr int tile_rows = STREAMGMM_WIDTH == 64 ? 8 : STREAMGMM_WIDTH == 32 ? 2 : 1;
+constexpr std::size_t block_components = 64; // their parameters of one block of features fit into the second cache
+
+// Vectors of R rows in turn, so that a tile reads them one after the other.  IN x[R, x_stride], OUT to[R * count].
+template <class T, int R> inline void interleave(const T *x, std::size_t x_stride, std::size_t count, T *to) {
+    for (std::size_t d = 0; d < count; d += vector_lanes<T>, to += R * vector_lanes<T>)
+        UNROLL for (int r = 0; r < R; ++r) store_vector(to + r * vector_lanes<T>, load_vector(x + r * x_stride + d));
 }
 
-// As many accumulators as the machine has registers for.
-constexpr int tile_rows = STREAMGMM_WIDTH == 64 ? 4 : 2;
-constexpr int tile_components = STREAMGMM_WIDTH == 64 ? 2 : 1;
-
+// R interleaved samples against one component over `count` features; `shifted` holds mean * scale, so that each term
+// costs two fused operations. The order of additions for a pair does not depend on R: neither does its value.
 template <class T, int R>
-inline void tile_row(const T *x, const Model<T> &m, const T *shifted, std::size_t start, std::size_t stop, double *out) {
-    std::size_t k = 0;
-    for (; k + tile_components <= m.components; k += tile_components)
-        tile<T, R, tile_components>(x, m.stride, shifted + k * m.stride, m.scales + k * m.stride, m.stride, start, stop, out + k, m.components);
-    for (; k < m.components; ++k)
-        tile<T, R, 1>(x, m.stride, shifted + k * m.stride, m.scales + k * m.stride, m.stride, start, stop, out + k, m.components);
+inline void tile(const T *x, const T *shifted, const T *scales, std::size_t count, double *out, std::size_t out_stride) {
+    Pack<T> acc[R];
+    UNROLL for (int r = 0; r < R; ++r) acc[r] = fill(T(0));
+    for (std::size_t d = 0; d < count; d += pack_lanes<T>)
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i, x += R * vector_lanes<T>) {
+            const std::size_t at = d + i * vector_lanes<T>;
+            const auto s = load_vector(scales + at), b = load_vector(shifted + at);
+            UNROLL for (int r = 0; r < R; ++r) {
+                const auto z = load_vector(x + r * vector_lanes<T>) * s - b;
+                acc[r].v[i] += z * z;
+            }
+        }
+    T added[R];
+    sums<T, R>(acc, added);
+    UNROLL for (int r = 0; r < R; ++r) out[r * out_stride] += double(added[r]);
+}
+
+// Components [first, last) and features [start, stop) for R rows.
+template <class T, int R>
+inline void tile_row(const Model<T> &m, const T *x, const T *shifted, std::size_t start, std::size_t stop, std::size_t first,
+                     std::size_t last, double *scores) {
+    alignas(64) T block[R * block_features];
+    interleave<T, R>(x + start, m.stride, stop - start, block);
+    for (std::size_t k = first; k < last; ++k)
+        tile<T, R>(block, shifted + k * m.stride + start, m.scales + k * m.stride + start, stop - start, scores + k,
+                   m.components);
 }
 
 // [E2] scores of all components for many samples.
@@ -98,19 +128,19 @@ template <class T>
 inline void score_many(const Model<T> &m, const T *x, std::size_t rows, const T *shifted, const double *log_weights,
                        double *scores) {
     for (std::size_t i = 0; i < rows * m.components; ++i) scores[i] = 0;
-    for (std::size_t start = 0; start < m.stride; start += block_features) {
-        const std::size_t stop = m.stride - start < block_features ? m.stride : start + block_features;
-        std::size_t n = 0;
-        for (; n + tile_rows <= rows; n += tile_rows)
-            tile_row<T, tile_rows>(x + n * m.stride, m, shifted, start, stop, scores + n * m.components);
-        for (; n < rows; ++n) tile_row<T, 1>(x + n * m.stride, m, shifted, start, stop, scores + n * m.components);
-    }
-    const double constant = -0.5 * log_two_pi * double(m.features);
-    for (std::size_t n = 0; n < rows; ++n)
-        for (std::size_t k = 0; k < m.components; ++k) {
-            double &s = scores[n * m.components + k];
-            s = log_weights[k] + (constant + m.log_dets[k] - 0.5 * bounded<T>(s));
+    for (std::size_t start = 0; start < m.stride; start += block_features)
+        for (std::size_t first = 0; first < m.components; first += block_components) {
+            const std::size_t stop = m.stride - start < block_features ? m.stride : start + block_features;
+            const std::size_t last = m.components - first < block_components ? m.components : first + block_components;
+            std::size_t n = 0;
+            for (; n + tile_rows <= rows; n += tile_rows)
+                tile_row<T, tile_rows>(m, x + n * m.stride, shifted, start, stop, first, last, scores + n * m.components);
+            for (; n < rows; ++n)
+                tile_row<T, 1>(m, x + n * m.stride, shifted, start, stop, first, last, scores + n * m.components);
         }
+    for (std::size_t n = 0; n < rows; ++n)
+        for (std::size_t k = 0; k < m.components; ++k)
+            scores[n * m.components + k] = score_at(m, log_weights, k, scores[n * m.components + k]);
 }
 
 template <class T> inline void shift(const Model<T> &m, T *shifted) {

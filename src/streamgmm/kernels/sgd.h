@@ -79,19 +79,20 @@ template <class T> inline void sgd_batch(Model<T> &m, const Filter &g, const Sgd
 // Whole steps over consecutive rows of x, all with the same smoothing and rate.
 // INOUT m; IN x[steps * batch, features]; OUT report.
 template <class T>
-void sgd_steps(Model<T> m, const T *x, std::size_t x_stride, std::size_t steps, Filter g, SgdStep step, Scratch<T> scratch,
-               Report report) {
-    for (std::size_t t = 0; t < steps; ++t, x += scratch.batch * x_stride) {
+void sgd_steps(Model<T> m, Input<T> x, std::size_t steps, Filter g, SgdStep step, Scratch<T> scratch, Report report) {
+    prepare(m, scratch);
+    for (std::size_t t = 0; t < steps; ++t) {
         softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
         if (scratch.batch == 1) {
-            assign_one(m, x, g, scratch, t, report);
+            const std::size_t winner = assign_one(m, x, g, scratch, t, report);
             for (std::size_t j = 0; j < m.components; ++j)
                 if (scratch.received[j] >= negligible<T>)
                     m.log_dets[j] = sgd_row(scratch.samples, m.means + j * m.stride, m.scales + j * m.stride, m.features,
                                             m.stride, T(step.rate * scratch.received[j]), T(step.scale_min),
                                             T(step.scale_max));
+            if (scratch.scout.active) follow(m, scratch.scout, winner);
         } else {
-            assign_many(m, x, x_stride, g, scratch, t, report);
+            assign_many(m, x, g, scratch, t, report);
             sgd_batch(m, g, step, scratch);
         }
         // [E9] logits, from the share of the batch that each component received.

@@ -1,7 +1,7 @@
 // Smoothing on the component grid. The Gaussian filter of a torus is a product of a filter along columns and one
 // along rows, so smoothing all K scores costs K * (rows + columns) instead of K * K.
 #pragma once
-#include "lanes.h"
+#include "softmax.h"
 
 namespace {
 
@@ -34,13 +34,6 @@ inline void smooth(const Filter &g, const double *values, std::size_t width, dou
             for (std::size_t i = 0; i < line; ++i) to[i] += w * from[i];
         }
     }
-}
-
-inline std::size_t argmax(const double *values, std::size_t count) {
-    std::size_t best = 0;
-    for (std::size_t k = 1; k < count; ++k)
-        if (values[k] > values[best]) best = k;
-    return best;
 }
 
 struct Win {

@@ -34,10 +34,33 @@ inline std::size_t padded_components(std::size_t components) {
     return (components + pack_lanes<double> - 1) / pack_lanes<double> * pack_lanes<double>;
 }
 
+// Largest of so many numbers; several at a time, because a chain of comparisons is as slow as its length.
 inline double maximum(const double *values, std::size_t count) {
+    using V = Lanes<double>::vector;
+    constexpr std::size_t lanes = vector_lanes<double>;
     double best = values[0];
-    for (std::size_t k = 1; k < count; ++k) best = values[k] > best ? values[k] : best;
+    std::size_t k = 0;
+    if (count >= 4 * lanes) {
+        V top[4];
+        UNROLL for (std::size_t i = 0; i < 4; ++i) top[i] = load_vector(values + i * lanes);
+        for (k = 4 * lanes; k + 4 * lanes <= count; k += 4 * lanes)
+            UNROLL for (std::size_t i = 0; i < 4; ++i) {
+                const V v = load_vector(values + k + i * lanes);
+                top[i] = v > top[i] ? v : top[i];
+            }
+        UNROLL for (std::size_t i = 1; i < 4; ++i) top[0] = top[i] > top[0] ? top[i] : top[0];
+        for (std::size_t j = 0; j < lanes; ++j) best = top[0][j] > best ? top[0][j] : best;
+    }
+    for (; k < count; ++k) best = values[k] > best ? values[k] : best;
     return best;
+}
+
+// Number of the largest; the lowest of equals.
+inline std::size_t argmax(const double *values, std::size_t count) {
+    const double top = maximum(values, count);
+    std::size_t k = 0;
+    while (k + 1 < count && values[k] != top) ++k;
+    return k;
 }
 
 // Gives exp(values - max) and returns log(sum exp(values)).
@@ -46,19 +69,23 @@ inline double exponentials(const double *values, std::size_t count, double *out,
     const double top = maximum(values, count);
     const std::size_t padded = padded_components(count);
     for (std::size_t k = 0; k < count; ++k) out[k] = values[k] - top;
-    for (std::size_t k = count; k < padded; ++k) out[k] = -700.0;
-    for (std::size_t k = 0; k < padded; k += pack_lanes<double>) store(out + k, exp_negative(load(out + k)));
-    double s = 0;
-    for (std::size_t k = 0; k < count; ++k) s += out[k];
-    *total = s;
-    return top + __builtin_log(s);
+    for (std::size_t k = count; k < padded; ++k) out[k] = -700.0; // adds nothing to a sum that is at least one
+    Pack<double> acc = fill(0.0);
+    for (std::size_t k = 0; k < padded; k += pack_lanes<double>) {
+        const Pack<double> e = exp_negative(load(out + k));
+        UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) acc.v[i] += e.v[i];
+        store(out + k, e);
+    }
+    *total = sum(acc);
+    return top + __builtin_log(*total);
 }
 
 // [E1] weights = softmax(logits), and their logarithms.  IN logits, OUT weights (padded), OUT log_weights.
 inline void softmax(const double *logits, std::size_t count, double *weights, double *log_weights) {
     double total;
     const double lse = exponentials(logits, count, weights, &total);
-    for (std::size_t k = 0; k < count; ++k) weights[k] /= total;
+    const double share = 1 / total;
+    for (std::size_t k = 0; k < count; ++k) weights[k] *= share;
     for (std::size_t k = 0; k < count; ++k) log_weights[k] = logits[k] - lse;
 }
 

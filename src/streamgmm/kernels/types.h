@@ -21,6 +21,28 @@ struct Filter {
     bool identity; // sigma so small that nothing reaches a neighbour
 };
 
+// Rows of data as they come: numbers of the model's own type, or bytes times a factor.
+template <class T> struct Input {
+    const T *numbers; // or null
+    const std::uint8_t *bytes;
+    T factor;
+    std::size_t stride; // between rows
+};
+
+constexpr std::size_t scout_levels = 2;
+
+// Features on which components are compared first, and copies of the parameters there.
+template <class T> struct Scout {
+    T *means, *scales;    // [levels, components, level]
+    T *sample;            // [levels, level]
+    T *apart;             // [stride of the model]
+    std::uint32_t *order; // [levels, level] their numbers in the model
+    std::uint32_t *left;  // [components] numbers of those not yet ruled out
+    std::size_t level;    // features of a level: whole packs
+    std::size_t tried, spent;
+    bool active;
+};
+
 // Work space for steps of `batch` samples.
 template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
@@ -33,6 +55,7 @@ template <class T> struct Scratch {
     double *sums;         // three arrays of [components, sum_features]
     std::size_t *winners; // [batch]
     std::size_t batch, sum_features;
+    Scout<T> scout;
 };
 
 // What each step reports: OUT [steps], OUT [steps]. How often each component has won, and the weight that it has
@@ -75,13 +98,13 @@ struct Answers {
 
 template <class T> struct Table {
     void (*log_dets)(Model<T>);
-    void (*score)(Model<T>, const T *x, std::size_t x_stride, std::size_t rows, Scratch<T>, Answers);
+    void (*score)(Model<T>, Input<T> x, std::size_t rows, Scratch<T>, Answers);
     T (*read_all)(const T *values, std::size_t count);
     void (*rewrite_all)(T *values, std::size_t count, T factor);
-    void (*sgd_steps)(Model<T>, const T *x, std::size_t x_stride, std::size_t steps, Filter, SgdStep, Scratch<T>, Report);
-    void (*natural_steps)(Model<T>, Moments<T>, const T *x, std::size_t x_stride, std::size_t steps, Filter, NaturalStep,
+    void (*sgd_steps)(Model<T>, Input<T> x, std::size_t steps, Filter, SgdStep, Scratch<T>, Report);
+    void (*natural_steps)(Model<T>, Moments<T>, Input<T> x, std::size_t steps, Filter, NaturalStep,
                           Scratch<T>, Report);
-    void (*em_steps)(Model<T>, Moments<T>, const T *x, std::size_t x_stride, std::size_t steps, EmStep, Scratch<T>, Report);
+    void (*em_steps)(Model<T>, Moments<T>, Input<T> x, std::size_t steps, EmStep, Scratch<T>, Report);
 };
 
 struct Loops {

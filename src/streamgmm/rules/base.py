@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamgmm.annealing import Schedule
 from streamgmm.grid import Filters
-from streamgmm.kernels import Floats, Parameters, Steps
+from streamgmm.kernels import Parameters, Rows, Steps
 
 RuleState = dict[str, npt.NDArray[Any]]
 """Everything that a rule remembers between steps, by name; it goes into a checkpoint as it is."""
@@ -20,9 +20,10 @@ ScaleBounds = tuple[float, float]
 
 
 class Work(NamedTuple):
-    """Whole batches of rows (N, D), and what stays the same while they are learned."""
+    """Whole batches of rows (N, D), and what stays the same while they are learned; bytes count times ``factor``."""
 
-    x: Floats
+    x: Rows
+    factor: float
     filters: Filters
     batch_size: int
     scale_bounds: ScaleBounds

@@ -92,6 +92,7 @@ class Natural(Rule):
             scale_bounds=work.scale_bounds,
             hold_scales=bool(state["hold"]),
             batch_size=work.batch_size,
+            factor=work.factor,
         )
 
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:

@@ -47,6 +47,7 @@ class SGD(Rule):
             rate=self.learning_rate(state),
             scale_bounds=work.scale_bounds,
             batch_size=work.batch_size,
+            factor=work.factor,
         )
 
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:

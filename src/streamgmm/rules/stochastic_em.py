@@ -68,7 +68,8 @@ class StochasticEM(Rule):
 
     def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
         if "buffer" in state:
-            state["buffer"] = np.concatenate([state["buffer"], work.x])
+            rows = np.multiply(work.x, work.factor, dtype=parameters.dtype)
+            state["buffer"] = np.concatenate([state["buffer"], rows])
             return _look(parameters, work)
         accumulating, step = bool(state["accumulating"]), int(state["step"])
         steps = kernels.em_steps(
@@ -84,6 +85,7 @@ class StochasticEM(Rule):
             scale_bounds=work.scale_bounds,
             accumulate=accumulating,
             batch_size=work.batch_size,
+            factor=work.factor,
         )
         state["step"] = np.array(step + len(steps.losses))
         return steps
@@ -123,7 +125,7 @@ class StochasticEM(Rule):
 
 def _look(parameters: Parameters, work: Work) -> Steps:
     """The report of steps that only look."""
-    found = kernels.score(parameters, work.x)
+    found = kernels.score(parameters, work.x, work.factor)
     losses, tops = (v.reshape(-1, work.batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
     wins = np.bincount(found.winner, minlength=len(parameters))
     return Steps(losses, tops, wins, wins.astype(np.float64))

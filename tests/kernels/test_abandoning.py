@@ -1,0 +1,82 @@
+"""Early abandoning changes nothing but the time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamgmm import kernels
+from streamgmm.grid import filters, ring
+from tests.conftest import random_parameters
+
+BOUNDS = (1e-3, 20**0.5)
+
+
+def learned(rule: str, p: kernels.Parameters, x: np.ndarray, scan_all: bool) -> tuple[kernels.Steps, list[np.ndarray]]:
+    """What one call of steps reports, and all that it has changed; ``p`` itself stays."""
+    p, grid = p.copy(), filters(ring(len(p)), 0.01)
+    if rule == "sgd":
+        report = kernels.sgd_steps(p, x, grid, rate=0.01, scale_bounds=BOUNDS, scan_all=scan_all)
+        return report, [p.means, p.scales, p.logits, p.log_dets]
+    variances, counts = kernels.padded(1 / p.scales**2, p.dtype, 1), np.full(len(p), 3.0)
+    state = (p, variances, counts, np.zeros(len(p)))
+    report = kernels.natural_steps(
+        *state, x, grid, growth=0.5, count_max=100.0, scale_bounds=BOUNDS, scan_all=scan_all
+    )
+    return report, [p.means, p.scales, p.log_dets, variances, counts]
+
+
+def assert_same(rule: str, p: kernels.Parameters, x: np.ndarray) -> None:
+    (fast, changed), (full, expected) = learned(rule, p, x, False), learned(rule, p, x, True)
+    np.testing.assert_array_equal(fast.losses, full.losses)
+    np.testing.assert_array_equal(fast.max_components, full.max_components)
+    np.testing.assert_array_equal(fast.wins, full.wins)
+    for found, wanted in zip(changed, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    components=st.integers(2, 70),
+    features=st.integers(128, 900),
+    spread=st.sampled_from([0.0, 1e-3, 0.1, 1.0, 1e4, 1e18]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    rule=st.sampled_from(["sgd", "natural"]),
+)
+def test_winners_and_losses_are_those_of_the_full_scan(
+    seed: int, components: int, features: int, spread: float, dtype: type, rule: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    p = random_parameters(rng, components, features, dtype)
+    near = p.means[rng.integers(components, size=100)]
+    assert_same(rule, p, (near + spread * rng.normal(size=(100, features))).astype(dtype))
+
+
+def test_every_width(width: str) -> None:
+    rng = np.random.default_rng(0)
+    p = random_parameters(rng, 33, 400, np.float32)
+    x = p.means[rng.integers(33, size=200)] + rng.normal(0, 0.1, (200, 400)).astype(np.float32)
+    for rule in ("sgd", "natural"):
+        assert_same(rule, p, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_lowest_of_equals_wins(dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    means = np.repeat(rng.random((1, 300)), 9, axis=0).astype(dtype)
+    p = kernels.Parameters(means, np.ones_like(means), np.zeros(9))
+    x = rng.random((80, 300)).astype(dtype)
+    assert_same("natural", p, x)
+    report, _ = learned("natural", p, x, scan_all=False)
+    assert report.wins[0] > 0
+
+
+def test_absurd_samples() -> None:
+    rng = np.random.default_rng(2)
+    p = random_parameters(rng, 16, 256, np.float32)
+    x = rng.random((100, 256)).astype(np.float32)
+    x[10], x[40, 3] = 1e30, -1e36
+    assert_same("sgd", p, x)
