@@ -10,9 +10,13 @@ the loss itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf, isnan, nan, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm import kernels
 
 SIGNIFICANT = 4.0  # standard errors that a gain must exceed where no tol is given
 FARTHEST = 1e100  # what one absurd sample may contribute: its square must stay finite
@@ -54,25 +58,25 @@ def start(schedule: Schedule) -> Annealing:
 
 
 def observe(
-    schedule: Schedule, state: Annealing, losses: Iterable[float], max_components: Iterable[float], batch_size: int
+    schedule: Schedule, state: Annealing, losses: npt.ArrayLike, max_components: npt.ArrayLike, batch_size: int
 ) -> Annealing:
     """[E11] takes in the mean losses of consecutive steps of ``batch_size`` samples each."""
     robust = schedule.baseline == "mean"
-    opening = max(1, schedule.period // 10) if robust else 1
-    samples, loss, top, baseline = state.samples, state.loss, state.max_component, state.baseline
-    variance = state.variance
-    for new_loss, new_top in zip(losses, max_components, strict=True):
-        samples += batch_size
-        horizon = min(schedule.period, samples) if robust else schedule.period
-        rate = min(1.0, batch_size / horizon)
-        if loss is not None:
-            away = max(-FARTHEST, min(FARTHEST, new_loss - loss))
-            variance = (1 - rate) * variance + rate * batch_size * away**2
-        loss = new_loss if loss is None else (1 - rate) * loss + rate * new_loss
-        top = new_top if top is None else (1 - rate) * top + rate * new_top
-        if baseline is None and samples >= opening:
-            baseline = loss
-    return replace(state, samples=samples, loss=loss, max_component=top, baseline=baseline, variance=variance)
+    known = (state.samples, state.loss, state.max_component, state.variance, state.baseline)
+    now = np.array([nan if value is None else value for value in known], dtype=np.float64)
+    kernels.smooth_losses(
+        now,
+        (losses, max_components),
+        batch_size=batch_size,
+        period=schedule.period,
+        opening=max(1, schedule.period // 10) if robust else 1,
+        robust=robust,
+        farthest=FARTHEST,
+    )
+    samples, loss, top, variance, baseline = (None if isnan(value) else value for value in now.tolist())
+    return replace(
+        state, samples=int(samples or 0), loss=loss, max_component=top, baseline=baseline, variance=variance or 0.0
+    )
 
 
 def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:

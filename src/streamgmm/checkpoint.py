@@ -18,10 +18,10 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from streamgmm import rules
+from streamgmm import engines
 from streamgmm.annealing import Annealing, Schedule
 from streamgmm.grid import Grid
-from streamgmm.kernels import Parameters
+from streamgmm.kernels import Parameters, aligned_copy
 from streamgmm.rules import Moment
 from streamgmm.training import SCALE_MIN, Pending, TrainingState
 
@@ -140,8 +140,8 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
         grid=grid,
         schedule=schedule,
         annealing=control,
-        rule=rules.from_settings(header["rule"]),
-        rule_state={name[5:]: np.array(value) for name, value in tensors.items() if name.startswith("rule.")},
+        rule=engines.from_settings(header["rule"]),
+        rule_state={name[5:]: aligned_copy(value) for name, value in tensors.items() if name.startswith("rule.")},
         rng=np.random.Generator(bits),
         batch_size=batch_size,
         scale_max=scale_max,

@@ -11,12 +11,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, validate_data
 
-from streamgmm import checkpoint, inputs, rules, training
+from streamgmm import checkpoint, engines, inputs, rules, training
 from streamgmm.annealing import Schedule
+from streamgmm.attributes import Learned
 from streamgmm.grid import LAYOUTS, Grid
 from streamgmm.inputs import pieces
 from streamgmm.kernels import Floats, Parameters
@@ -27,7 +28,7 @@ from streamgmm.training import Check, TrainingState
 _INITS = ("weights_init", "means_init", "precisions_init")
 
 
-class StreamingGaussianMixture(DensityMixin, BaseEstimator):
+class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     """Gaussian mixture that learns one sample at a time, from a random start, in constant memory.
 
     It exists for data that does not fit into memory, does not end or does not stand still, and for thousands of
@@ -53,6 +54,8 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
     weights_init, means_init, precisions_init : given start, shapes (K,), (K, D), (K, D).
     half_life : in samples, for streams that change: what was learned so long ago counts half ("natural" and "sem").
     n_epochs, shuffle : passes of ``fit`` over its data, each in random order; ``partial_fit`` takes rows as they come.
+    n_jobs : threads; None is one, -1 all cores. So many replicas learn side by side and are merged at every check, so
+        the result depends on this number (and on nothing else); answers do not.
     random_state : int, RandomState, Generator or None.
     verbose : 1 shows a live line during ``fit``.
 
@@ -86,6 +89,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         "half_life": [Interval(Real, 1, None, closed="left"), None],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "shuffle": ["boolean"],
+        "n_jobs": [Integral, None],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
@@ -113,6 +117,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         half_life: float | None = None,
         n_epochs: int = 1,
         shuffle: bool = True,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: int = 0,
     ) -> None:
@@ -136,6 +141,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         self.half_life = half_life
         self.n_epochs = n_epochs
         self.shuffle = shuffle
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -190,20 +196,21 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         dtype = inputs.float_type(rows)
         grid: Grid = LAYOUTS[self.grid](self.n_components)
         rng = np.random.default_rng(inputs.seed(self.random_state))
-        rule = self._rule()
+        rule, threads = self._rule(), inputs.threads(self.n_jobs)
+        engine = rule if threads == 1 else engines.Replicated(rule, threads)
         sigma = grid.widest if self.sigma_init is None else self.sigma_init
         schedule = Schedule(
             sigma_init=sigma if self.annealing and rule.anneals else self.sigma_min,
             sigma_min=self.sigma_min,
             tol=rule.tol if self.tol is None else self.tol,
-            period=rule.period(self.n_components) if self.period is None else self.period,
+            period=engine.period(self.n_components) if self.period is None else self.period,
             drop_below=rule.drop_below,
         )
         return training.begin(
             self._initial_parameters(rows.shape[1], dtype, rng),
             grid,
             schedule,
-            rule,
+            engine,
             rng,
             batch_size=int(self.batch_size),
             precision_max=float(self.precision_max),
@@ -278,8 +285,12 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
 
     def _ask(self, X: npt.ArrayLike, question: str) -> Any:
         ask = getattr(Mixture.view(self._state.parameters), question)
-        rows = self._valid(X)
-        return np.concatenate([ask(piece) for _, piece in pieces(rows, self._state.parameters.dtype)])
+        rows, threads = self._valid(X), inputs.threads(self.n_jobs)
+        answers: list[Any] = []
+        for _, piece in pieces(rows, self._state.parameters.dtype):
+            parts = np.array_split(piece, threads) if len(piece) >= 64 * threads else [piece]
+            answers += engines.together(threads, ask, parts)
+        return np.concatenate(answers)
 
     # Files
 
@@ -326,65 +337,12 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
             model.feature_names_in_ = self.feature_names_in_
         return model
 
-    # What was learned: read-only copies
-
-    @property
-    def mixture_(self) -> Mixture:
-        return Mixture(self._attribute.parameters)
-
-    @property
-    def weights_(self) -> Floats:
-        return Mixture.view(self._attribute.parameters).weights
-
-    @property
-    def means_(self) -> Floats:
-        return Mixture.view(self._attribute.parameters).means
-
-    @property
-    def precisions_(self) -> Floats:
-        return Mixture.view(self._attribute.parameters).precisions
-
-    @property
-    def covariances_(self) -> Floats:
-        return Mixture.view(self._attribute.parameters).covariances
-
-    @property
-    def sigma_(self) -> float:
-        return self._attribute.annealing.sigma
-
-    @property
-    def learning_rate_(self) -> float:
-        return self._attribute.rule.learning_rate(self._attribute.rule_state)
-
-    @property
-    def n_samples_seen_(self) -> int:
-        return self._attribute.n_samples
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_training" in vars(self)
-
-    @property
-    def _state(self) -> TrainingState:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet; call fit or partial_fit with data first."
-            )
-        return self._training
-
-    @property
-    def _attribute(self) -> TrainingState:
-        """The state for an attribute: before training there is none, as everywhere in scikit-learn."""
-        try:
-            return self._state
-        except NotFittedError as problem:
-            raise AttributeError(str(problem)) from None
-
     # What comes in
 
     def _valid(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Rows like those of training."""
         rows: npt.NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
-        inputs.refuse_unfit(rows, self._state.parameters.dtype)
+        inputs.refuse_unfit(rows, self._state.parameters.dtype, threads=inputs.threads(self.n_jobs))
         return rows
 
     def _fresh_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -392,7 +350,7 @@ class StreamingGaussianMixture(DensityMixin, BaseEstimator):
         rows: npt.NDArray[Any] = check_array(
             X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self
         )
-        inputs.refuse_unfit(rows, inputs.float_type(rows))
+        inputs.refuse_unfit(rows, inputs.float_type(rows), threads=inputs.threads(self.n_jobs))
         inputs.warn_of_scale(rows, self.precision_max)
         return rows
 

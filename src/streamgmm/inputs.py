@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm import engines
 from streamgmm.kernels import Rows, first_unfit_row
 
 CHUNK_BYTES = 1 << 24  # data are converted to float in pieces of about this size, never as a whole
@@ -33,22 +35,28 @@ def pieces(
         yield stop, piece if piece.dtype == np.uint8 else piece.astype(dtype, copy=False)
 
 
-def refuse_unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X") -> None:
+def refuse_unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X", threads: int = 1) -> None:
     """Raises for the first value that is not finite, or too large for a model of ``dtype``."""
     if rows.dtype.kind in "iub":
         return  # whole numbers of any width are finite and far from the limits
     limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
     for done, piece in pieces(rows, float_type(rows)):
-        bad = first_unfit_row(piece, limit)
-        if bad is None:
-            continue
-        feature = int(np.flatnonzero(~(np.abs(piece[bad]) <= limit))[0])
-        value = piece[bad, feature]
-        what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:g}, too large,"
-        raise ValueError(
-            f"row {done - len(piece) + bad} of {name} contains {what} at feature {feature}; "
-            f"expected finite numbers within ±{limit:g}. Drop or impute such rows."
-        )
+        parts = np.array_split(piece, threads)
+        starts = np.cumsum([done - len(piece), *(len(part) for part in parts[:-1])])
+        found = engines.together(threads, lambda part: first_unfit_row(part, limit), parts)
+        for start, part, bad in zip(starts, parts, found, strict=True):
+            if bad is not None:
+                raise ValueError(_complaint(part[bad], int(start) + bad, name, limit))
+
+
+def _complaint(row: npt.NDArray[Any], number: int, name: str, limit: float) -> str:
+    feature = int(np.flatnonzero(~(np.abs(row) <= limit))[0])
+    value = row[feature]
+    what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:g}, too large,"
+    return (
+        f"row {number} of {name} contains {what} at feature {feature}; "
+        f"expected finite numbers within ±{limit:g}. Drop or impute such rows."
+    )
 
 
 def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
@@ -87,3 +95,12 @@ def seed(random_state: int | np.random.RandomState | np.random.Generator | None)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     return None if random_state is None else int(random_state)
+
+
+def threads(n_jobs: int | None) -> int:
+    """Number of threads, counted like joblib does: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs == 0:
+        raise ValueError("n_jobs is 0; expected a number of threads, -1 for all cores, or None for one.")
+    if n_jobs is None or n_jobs > 0:
+        return n_jobs or 1
+    return max(1, (os.cpu_count() or 1) + 1 + n_jobs)

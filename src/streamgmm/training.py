@@ -144,6 +144,7 @@ def feed(state: TrainingState, x: npt.ArrayLike, factor: float = 1.0) -> list[Ch
         checks += _advance(state, rows[start:stop], factor)
         start = stop
     state.pending.add(rows[whole:], factor)
+    state.rule.settle(state.rule_state, state.parameters, (SCALE_MIN, state.scale_max))
     return checks
 
 
@@ -169,9 +170,7 @@ def _advance(state: TrainingState, rows: Rows, factor: float = 1.0, batch_size: 
     work = Work(rows, factor, filters(state.grid, state.annealing.sigma), size, (SCALE_MIN, state.scale_max))
     steps = state.rule.advance(state.rule_state, state.parameters, work)
     state.wins += steps.wins
-    state.annealing = annealing.observe(
-        state.schedule, state.annealing, steps.losses.tolist(), steps.max_components.tolist(), size
-    )
+    state.annealing = annealing.observe(state.schedule, state.annealing, steps.losses, steps.max_components, size)
     period = state.schedule.period
     return [_check(state)] if state.annealing.samples // period > before // period else []
 

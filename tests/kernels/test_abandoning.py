@@ -22,9 +22,7 @@ def learned(rule: str, p: kernels.Parameters, x: np.ndarray, scan_all: bool) -> 
         return report, [p.means, p.scales, p.logits, p.log_dets]
     variances, counts = kernels.padded(1 / p.scales**2, p.dtype, 1), np.full(len(p), 3.0)
     state = (p, variances, counts, np.zeros(len(p)))
-    report = kernels.natural_steps(
-        *state, x, grid, growth=0.5, count_max=100.0, scale_bounds=BOUNDS, scan_all=scan_all
-    )
+    report = kernels.natural_steps(*state, x, grid, growth=0.5, count_max=100.0, scale_bounds=BOUNDS, scan_all=scan_all)
     return report, [p.means, p.scales, p.log_dets, variances, counts]
 
 

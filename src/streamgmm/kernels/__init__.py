@@ -15,16 +15,22 @@ from streamgmm.kernels import _native
 from streamgmm.kernels._native import use_width, width, widths
 
 __all__ = [
+    "Pair",
     "Parameters",
+    "Rows",
     "Scores",
     "Steps",
+    "aligned_copy",
     "component_scores",
     "em_steps",
     "first_unfit_row",
+    "merge_rows",
     "natural_steps",
     "padded",
+    "rescale",
     "score",
     "sgd_steps",
+    "smooth_losses",
     "use_width",
     "width",
     "widths",
@@ -41,12 +47,24 @@ def padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats
     rows = np.asarray(values, dtype=dtype)
     lanes = PACK_BYTES // dtype.itemsize
     stride = -(-rows.shape[1] // lanes) * lanes
-    room = np.empty(len(rows) * stride + lanes, dtype=dtype)
-    skip = -room.ctypes.data % PACK_BYTES // dtype.itemsize
-    buffer = room[skip : skip + len(rows) * stride].reshape(len(rows), stride)
+    buffer: Floats = _aligned((len(rows), stride), dtype)
     buffer[:] = filler
     buffer[:, : rows.shape[1]] = rows
     return buffer
+
+
+def aligned_copy(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same numbers at an address that suits the loops: vectors that straddle cache lines halve their speed."""
+    copy = _aligned(values.shape, values.dtype)
+    copy[...] = values
+    return copy
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    size = int(np.prod(shape)) * dtype.itemsize
+    room = np.empty(size + PACK_BYTES, np.uint8)
+    skip = -room.ctypes.data % PACK_BYTES
+    return room[skip : skip + size].view(dtype).reshape(shape)
 
 
 class Parameters:
@@ -100,12 +118,21 @@ class Parameters:
     def __len__(self) -> int:
         return len(self.logits)
 
-    def refresh(self) -> None:
-        """Computes ``log_dets`` anew from the scales."""
-        _native.refresh_log_dets(*self.native, self.n_features)
+    def refresh(self, rows: range | None = None) -> None:
+        """Computes ``log_dets`` anew from the scales, of all components or of some."""
+        rows = range(len(self)) if rows is None else rows
+        _native.refresh_log_dets(*self.native, self.n_features, rows.start, rows.stop)
 
     def copy(self) -> Parameters:
         return Parameters(self.means, self.scales, self.logits)
+
+    @classmethod
+    def over(cls, arrays: tuple[Any, Any, Any, Any], n_features: int) -> Parameters:
+        """Parameters that live in the given arrays, which are like those of ``native``."""
+        self = cls.__new__(cls)
+        self.means_buffer, self.scales_buffer, self.logits, self.log_dets = arrays
+        self.n_features = n_features
+        return self
 
     def __reduce__(self) -> tuple[type[Parameters], tuple[Floats, Floats, Floats]]:
         return Parameters, (self.means.copy(), self.scales.copy(), self.logits)
@@ -233,7 +260,17 @@ def em_steps(
     schedule = (rate, exponent, rate_min, first_step)
     out: Any = report
     _native.em_steps(
-        *parameters.native, rows, factor, batch_size, means, variances, masses, *schedule, *scale_bounds, accumulate, *out
+        *parameters.native,
+        rows,
+        factor,
+        batch_size,
+        means,
+        variances,
+        masses,
+        *schedule,
+        *scale_bounds,
+        accumulate,
+        *out,
     )
     return report
 
@@ -272,6 +309,39 @@ def component_scores(parameters: Parameters, x: npt.ArrayLike, factor: float = 1
     out = np.empty((len(rows), len(parameters)))
     _native.score(*parameters.native, rows, factor, out, None, None, None)
     return out
+
+
+class Pair(NamedTuple):
+    """Two arrays in the layout of the loops: means, and variances or scales."""
+
+    means: Floats
+    second: Floats
+
+
+def merge_rows(
+    out: Pair, start: Pair, replicas: list[Pair], shares: npt.NDArray[np.float64], rows: range, *, moments: bool
+) -> None:
+    """Moves components ``rows`` of ``start`` by shares (K, R) of what each replica did to them.
+
+    OUT out, IN start, IN replicas. With ``moments`` the second array holds variances, merged about the means.
+    """
+    firsts, seconds = [r.means for r in replicas], [r.second for r in replicas]
+    merge: Any = _native.merge_rows  # its stub knows no lists of arrays
+    merge(*out, *start, firsts, seconds, np.ascontiguousarray(shares), moments, rows.start, rows.stop)
+
+
+def rescale(parameters: Parameters, variances: Floats, scale_bounds: tuple[float, float], rows: range) -> None:
+    """[E15] scales of components ``rows`` from their variances.  INOUT parameters, IN variances (as ``padded``)."""
+    _native.rescale(*parameters.native, variances, parameters.n_features, *scale_bounds, rows.start, rows.stop)
+
+
+def smooth_losses(state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, npt.ArrayLike], **settings: Any) -> None:
+    """[E11] takes in losses and max-component values of consecutive steps; see ``annealing.observe``.
+
+    INOUT state (5,): samples, loss, max_component, variance, baseline; NaN where nothing is known yet.
+    """
+    losses, tops = (np.ascontiguousarray(values, dtype=np.float64) for values in report)
+    _native.smooth_losses(state, losses, tops, **settings)
 
 
 def first_unfit_row(x: Floats, limit: float) -> int | None:

@@ -2,6 +2,7 @@
 Loops over samples, components and features. Call them through streamgmm.kernels, which checks arguments.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, overload
 
 import numpy
@@ -9,10 +10,10 @@ from numpy.typing import NDArray
 
 
 @overload
-def refresh_log_dets(means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], features: int) -> None: ...
+def refresh_log_dets(means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], features: int, first: int, last: int) -> None: ...
 
 @overload
-def refresh_log_dets(means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], features: int) -> None: ...
+def refresh_log_dets(means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], features: int, first: int, last: int) -> None: ...
 
 @overload
 def sgd_steps(means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], x: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, batch_size: int, along_rows: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], along_columns: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], rate: float, scale_min: float, scale_max: float, scan_all: bool, losses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], max_components: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], wins: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], received: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
@@ -39,6 +40,18 @@ def score(means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), orde
 def score(means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], x: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None, log_likelihood: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, max_component: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, winner: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
 
 @overload
+def merge_rows(means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], second: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], start_means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], start_second: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], replica_means: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]], replica_second: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]], shares: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], moments: bool, first: int, last: int) -> None: ...
+
+@overload
+def merge_rows(means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], second: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], start_means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], start_second: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], replica_means: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]], replica_second: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]], shares: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], moments: bool, first: int, last: int) -> None: ...
+
+@overload
+def rescale(means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], variances: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], features: int, scale_min: float, scale_max: float, first: int, last: int) -> None: ...
+
+@overload
+def rescale(means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], variances: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], features: int, scale_min: float, scale_max: float, first: int, last: int) -> None: ...
+
+@overload
 def read_all(values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], times: int) -> float: ...
 
 @overload
@@ -57,6 +70,8 @@ def first_unfit_row(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None)
 
 @overload
 def first_unfit_row(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], limit: float) -> int: ...
+
+def smooth_losses(state: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], losses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], max_components: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], batch_size: float, period: float, opening: float, robust: bool, farthest: float) -> None: ...
 
 def widths() -> list[str]:
     """Vector widths that this machine can run, narrowest first."""

@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -202,8 +201,34 @@ Filter filter(const Matrix &along_rows, const Matrix &along_columns, std::size_t
 }
 
 template <class T>
-void refresh_log_dets(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, std::size_t features) {
-    loops<T>().log_dets(model<T>(means, scales, logits, log_dets, features));
+void refresh_log_dets(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, std::size_t features, std::size_t first,
+                      std::size_t last) {
+    const Model<T> m = model<T>(means, scales, logits, log_dets, features);
+    require(first <= last && last <= m.components, "no such components");
+    nb::gil_scoped_release unlocked;
+    loops<T>().log_dets(m, first, last);
+}
+
+// [E11] the smoothed loss and its like, step by step; see annealing.observe.
+// INOUT state: samples, loss, max_component, variance, baseline; what is not known yet is NaN.
+void smooth_losses(Vector state, Vector losses, Vector max_components, double batch_size, double period, double opening,
+                   bool robust, double farthest) {
+    require(state.shape(0) == 5 && losses.shape(0) == max_components.shape(0), "reports differ in length");
+    double samples = state(0), loss = state(1), top = state(2), variance = state(3), baseline = state(4);
+    for (std::size_t t = 0; t < losses.shape(0); ++t) {
+        samples += batch_size;
+        const double horizon = robust && samples < period ? samples : period;
+        const double rate = batch_size < horizon ? batch_size / horizon : 1.0;
+        if (loss == loss) {
+            double away = losses(t) - loss;
+            away = away < -farthest ? -farthest : away > farthest ? farthest : away;
+            variance = (1 - rate) * variance + rate * batch_size * (away * away);
+        }
+        loss = loss == loss ? (1 - rate) * loss + rate * losses(t) : losses(t);
+        top = top == top ? (1 - rate) * top + rate * max_components(t) : max_components(t);
+        if (baseline != baseline && samples >= opening) baseline = loss;
+    }
+    state(0) = samples, state(1) = loss, state(2) = top, state(3) = variance, state(4) = baseline;
 }
 
 // The arguments that all rules have in common.
@@ -301,19 +326,42 @@ void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x
     loops<T>().score(m, samples, rows, work.scratch, out);
 }
 
+template <class T>
+void merge_rows(Rows<T> means, Rows<T> second, Rows<T> start_means, Rows<T> start_second, std::vector<Rows<T>> replica_means,
+                std::vector<Rows<T>> replica_second, Matrix shares, bool moments, std::size_t first, std::size_t last) {
+    const std::size_t k = means.shape(0), stride = means.shape(1);
+    auto alike = [&](const Rows<T> &a) { return a.shape(0) == k && a.shape(1) == stride; };
+    require(alike(second) && alike(start_means) && alike(start_second), "arrays to merge differ in shape");
+    require(!replica_means.empty() && replica_means.size() == replica_second.size(), "replicas need two arrays each");
+    require(shares.shape(0) == k && shares.shape(1) == replica_means.size(), "shares must be components x replicas");
+    require(first <= last && last <= k, "no such components");
+    std::vector<const T *> a, b;
+    for (const Rows<T> &r : replica_means) require(alike(r), "a replica differs in shape"), a.push_back(r.data());
+    for (const Rows<T> &r : replica_second) require(alike(r), "a replica differs in shape"), b.push_back(r.data());
+    nb::gil_scoped_release unlocked;
+    TinyIsZero mode;
+    loops<T>().merge_rows({start_means.data(), start_second.data(), a.data(), b.data(), shares.data(), a.size(), moments},
+                          stride, first, last, means.data(), second.data());
+}
+
+template <class T>
+void rescale(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Rows<T> variances, std::size_t features,
+             double scale_min, double scale_max, std::size_t first, std::size_t last) {
+    const Model<T> m = model<T>(means, scales, logits, log_dets, features);
+    require(variances.shape(0) == m.components && variances.shape(1) == m.stride, "variances must be shaped like the means");
+    require(first <= last && last <= m.components, "no such components");
+    nb::gil_scoped_release unlocked;
+    TinyIsZero mode;
+    loops<T>().rescale(m, variances.data(), scale_min, scale_max, first, last);
+}
+
 // Row number of the first value that is not finite or beyond `limit`, or -1.
 template <class T> std::int64_t first_unfit_row(Samples<T> x, double limit) {
     const std::size_t rows = x.shape(0), columns = x.shape(1), stride = row_stride(x, columns);
     const T *data = x.data();
-    const T bound = T(limit);
     nb::gil_scoped_release unlocked;
-    for (std::size_t n = 0; n < rows; ++n) {
-        const T *row = data + n * stride;
-        bool fit = true;
-        for (std::size_t d = 0; d < columns; ++d) fit &= std::fabs(row[d]) <= bound; // false for NaN
-        if (!fit) return std::int64_t(n);
-    }
-    return -1;
+    const std::size_t found = loops<T>().first_unfit_row(data, rows, columns, stride, T(limit));
+    return found < rows ? std::int64_t(found) : -1;
 }
 
 template <class T> using Line = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -332,7 +380,7 @@ template <class T> void rewrite_all(Line<T> values, std::size_t times) {
 
 template <class T> void bind(nb::module_ &m) {
     m.def("refresh_log_dets", &refresh_log_dets<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "features"_a);
+          "log_dets"_a.noconvert(), "features"_a, "first"_a, "last"_a);
     m.def("sgd_steps", &sgd_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "along_rows"_a.noconvert(),
           "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "scan_all"_a, "losses"_a.noconvert(),
@@ -350,6 +398,12 @@ template <class T> void bind(nb::module_ &m) {
     m.def("score", &score<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "scores"_a.noconvert().none(),
           "log_likelihood"_a.noconvert().none(), "max_component"_a.noconvert().none(), "winner"_a.noconvert().none());
+    m.def("merge_rows", &merge_rows<T>, "means"_a.noconvert(), "second"_a.noconvert(), "start_means"_a.noconvert(),
+          "start_second"_a.noconvert(), "replica_means"_a.noconvert(), "replica_second"_a.noconvert(), "shares"_a.noconvert(),
+          "moments"_a, "first"_a, "last"_a);
+    m.def("rescale", &rescale<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
+          "log_dets"_a.noconvert(), "variances"_a.noconvert(), "features"_a, "scale_min"_a, "scale_max"_a, "first"_a,
+          "last"_a);
     m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "Yardstick: reads an array so many times.");
     m.def("rewrite_all", &rewrite_all<T>, "values"_a.noconvert(), "times"_a,
           "Yardstick: reads and writes an array so many times.");
@@ -362,6 +416,8 @@ NB_MODULE(_native, m) {
     m.doc() = "Loops over samples, components and features. Call them through streamgmm.kernels, which checks arguments.";
     bind<float>(m);
     bind<double>(m);
+    m.def("smooth_losses", &smooth_losses, "state"_a.noconvert(), "losses"_a.noconvert(), "max_components"_a.noconvert(),
+          "batch_size"_a, "period"_a, "opening"_a, "robust"_a, "farthest"_a);
     m.def("widths", &widths, "Vector widths that this machine can run, narrowest first.");
     m.def("width", [] { return std::string(current->name); }, "The vector width in use.");
     m.def("use_width", &use_width, "name"_a, "Chooses a vector width; meant for tests.");

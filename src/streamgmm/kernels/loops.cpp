@@ -1,13 +1,14 @@
 // One object of loops: compiled with -DSTREAMGMM_WIDTH=<bytes> -DSTREAMGMM_TABLE=<name> and the flags of one machine.
 #include "expectation.h"
+#include "merging.h"
 #include "natural.h"
 #include "sgd.h"
 #include "yardstick.h"
 
 namespace {
 
-template <class T> void refresh_log_dets(Model<T> m) {
-    for (std::size_t k = 0; k < m.components; ++k) m.log_dets[k] = log_det(m.scales + k * m.stride, m.stride);
+template <class T> void refresh_log_dets(Model<T> m, std::size_t first, std::size_t last) {
+    for (std::size_t k = first; k < last; ++k) m.log_dets[k] = log_det(m.scales + k * m.stride, m.stride);
 }
 
 template <class T>
@@ -31,9 +32,28 @@ void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<T> scratch, Answers
     }
 }
 
+// Number of the first row with a value that is not finite or beyond the limit, or of rows.
 template <class T>
-constexpr Table<T> table = {refresh_log_dets<T>, score<T>,         read_all<T>, rewrite_all<T>,
-                            sgd_steps<T>,        natural_steps<T>, em_steps<T>};
+std::size_t first_unfit_row(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit) {
+    for (std::size_t n = 0; n < rows; ++n) {
+        const T *row = x + n * stride;
+        typename Lanes<T>::bits fit = ~typename Lanes<T>::bits{};
+        std::size_t d = 0;
+        for (; d + vector_lanes<T> <= columns; d += vector_lanes<T>) {
+            const auto v = load_vector(row + d);
+            fit &= (v <= limit) & (v >= -limit); // neither holds for NaN
+        }
+        bool all = true;
+        for (std::size_t i = 0; i < vector_lanes<T>; ++i) all = all && fit[i];
+        for (; d < columns; ++d) all = all && row[d] <= limit && row[d] >= -limit;
+        if (!all) return n;
+    }
+    return rows;
+}
+
+template <class T>
+constexpr Table<T> table = {first_unfit_row<T>, refresh_log_dets<T>, merge_rows<T>, rescale<T>,       score<T>,   read_all<T>,
+                            rewrite_all<T>,      sgd_steps<T>,  natural_steps<T>, em_steps<T>};
 
 } // namespace
 

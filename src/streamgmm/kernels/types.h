@@ -96,8 +96,20 @@ struct Answers {
     std::int64_t *winner;   // [rows]
 };
 
+// Replicas of two arrays of [components, stride] and where they started from.
+template <class T> struct Merge {
+    const T *start_means, *start_second;
+    const T *const *means, *const *second; // [replicas]
+    const double *shares;                  // [components, replicas]
+    std::size_t replicas;
+    bool moments; // second moments about the means, not plain values
+};
+
 template <class T> struct Table {
-    void (*log_dets)(Model<T>);
+    std::size_t (*first_unfit_row)(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit);
+    void (*log_dets)(Model<T>, std::size_t first, std::size_t last);
+    void (*merge_rows)(Merge<T>, std::size_t stride, std::size_t first, std::size_t last, T *means, T *second);
+    void (*rescale)(Model<T>, const T *variances, double scale_min, double scale_max, std::size_t first, std::size_t last);
     void (*score)(Model<T>, Input<T> x, std::size_t rows, Scratch<T>, Answers);
     T (*read_all)(const T *values, std::size_t count);
     void (*rewrite_all)(T *values, std::size_t count, T factor);

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from streamgmm.annealing import Schedule
 from streamgmm.grid import Filters
 from streamgmm.kernels import Parameters, Rows, Steps
+from streamgmm.merging import Part, Round
 
 RuleState = dict[str, npt.NDArray[Any]]
 """Everything that a rule remembers between steps, by name; it goes into a checkpoint as it is."""
@@ -77,6 +78,18 @@ class Rule(ABC):
     def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """Puts into the parameters what the rule has held back; most rules hold back nothing."""
         return
+
+    def settle(self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds) -> None:
+        """Makes the parameters show all that was learned; called before anybody looks."""
+        return
+
+    def splits(self, state: RuleState) -> bool:
+        """Whether replicas may learn side by side now."""
+        return True
+
+    @abstractmethod
+    def merge(self, done: Round, out: Part, rows: range) -> None:
+        """Puts components ``rows`` of ``out`` to what all replicas of a round have learned together."""
 
     @abstractmethod
     def learning_rate(self, state: RuleState) -> float:

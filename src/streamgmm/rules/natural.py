@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from streamgmm import kernels
 from streamgmm.kernels import Floats, Parameters, Steps
+from streamgmm.merging import Part, Round, add_means, add_moments
 from streamgmm.rules.base import Moment, Rule, RuleState, Work
 
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
@@ -79,7 +80,6 @@ class Natural(Rule):
         return state
 
     def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
-        bound = self.count_max(len(parameters))
         return kernels.natural_steps(
             parameters,
             state["variances"],
@@ -88,7 +88,7 @@ class Natural(Rule):
             work.x,
             work.filters,
             growth=float(state["growth"]),
-            count_max=min(self.count_annealing, bound) if state["narrow_at"] < 0 else bound,
+            count_max=self._bound(state),
             scale_bounds=work.scale_bounds,
             hold_scales=bool(state["hold"]),
             batch_size=work.batch_size,
@@ -109,6 +109,24 @@ class Natural(Rule):
                 pause = max(2 * moment.schedule.period, age // 20)  # rarer and rarer, so that restarts come to an end
                 state.update(_scalars(next_restart=moment.samples + pause))
         parameters.logits[:] = np.log(np.maximum(state["weights"], 1e-9))
+
+    def merge(self, done: Round, out: Part, rows: range) -> None:
+        """Counts and weighted sums add; where all replicas together received more than the count, they average."""
+        part = slice(rows.start, rows.stop)
+        before, bound = done.start.state, self._bound(done.start.state)
+        received = done.column("received") - before["received"][:, None]
+        total = received.sum(1)
+        counts = np.minimum(before["counts"] + float(before["growth"]) * total, bound)
+        counts = np.where(total > 0, counts, before["counts"])
+        shares = np.maximum(done.column("counts"), received) / np.maximum(counts, total)[:, None]
+        (add_means if before["hold"] else add_moments)(done, out, rows, shares)
+        out.state["counts"][part] = counts[part]
+        out.state["received"][part] = (before["received"] + total)[part]
+
+    def _bound(self, state: RuleState) -> float:
+        """[E13] the largest count allowed now."""
+        most = self.count_max(len(state["counts"]))
+        return min(self.count_annealing, most) if state["narrow_at"] < 0 else most
 
     def learning_rate(self, state: RuleState) -> float:
         """Share of the way that a typical component moves towards a sample that it wins."""

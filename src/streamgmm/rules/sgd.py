@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgmm import kernels
 from streamgmm.kernels import Parameters, Steps
+from streamgmm.merging import Part, Round, average_parameters
 from streamgmm.rules.base import Moment, Rule, RuleState, Work
 
 
@@ -53,6 +54,9 @@ class SGD(Rule):
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         if moment.shrunk:
             state["learning_rate"] = np.array(max(self.shrink * self.learning_rate(state), self.learning_rate_min))
+
+    def merge(self, done: Round, out: Part, rows: range) -> None:
+        average_parameters(done, out, rows)
 
     def learning_rate(self, state: RuleState) -> float:
         return float(state["learning_rate"])

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgmm import kernels
 from streamgmm.kernels import Parameters, Steps
+from streamgmm.merging import Part, Round, add_collected, add_moments
 from streamgmm.rules.base import Moment, Rule, RuleState, Work
 
 
@@ -57,7 +58,7 @@ class StochasticEM(Rule):
             )
         state = {
             "masses": parameters.weights if at_once else np.zeros(len(parameters)),
-            "means": parameters.means_buffer.copy(),
+            "means": kernels.aligned_copy(parameters.means_buffer),
             "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
             "step": np.array(0),
             "accumulating": np.array(not at_once),
@@ -111,6 +112,22 @@ class StochasticEM(Rule):
         parameters.refresh()
         state["accumulating"], state["step"] = np.array(False), np.array(0)
         state["means"] = np.empty((0, 0), parameters.dtype)  # from now on the model's own means are the statistics
+
+    def splits(self, state: RuleState) -> bool:
+        return "buffer" not in state  # samples for k-means stay together, in their order
+
+    def merge(self, done: Round, out: Part, rows: range) -> None:
+        """Statistics are means over samples, so those of all replicas are averaged."""
+        part = slice(rows.start, rows.stop)
+        masses = done.column("masses") * done.shares
+        total = np.maximum(masses.sum(1), 1e-300)
+        shares = masses / total[:, None]
+        out.state["masses"][part] = total[part]
+        out.state["step"] = np.array(max(int(r.state["step"]) for r in done.replicas))
+        if done.start.state["accumulating"]:
+            return add_collected(done, out, rows, shares)
+        out.parameters.logits[part] = np.log(total[part])
+        return add_moments(done, out, rows, shares)
 
     def _rate_min(self, batch_size: int) -> float:
         return self.step_min if self.half_life is None else min(1.0, log(2) * batch_size / self.half_life)
