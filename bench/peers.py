@@ -1,10 +1,15 @@
-"""What a user would write or pick instead."""
+"""What a user would write or pick instead. Each peer gives a function that does one unit of work, or None: missing."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from streamgmm.grid import Grid, smoothing_matrix
+
+Step = Callable[[np.ndarray], None]
 
 
 class NumpySgd:
@@ -38,3 +43,64 @@ class NumpySgd:
         moved = np.clip(s + self.rate * w * (1 / s - s * away * away), s / 2, s * 2)
         self.scales[rows] = np.clip(moved, *self.bounds)
         self.log_dets[rows] = np.log(self.scales[rows]).sum(1)
+
+
+def torch_sgd(means: np.ndarray, scales: np.ndarray, rate: float) -> Step | None:
+    """The narrow objective in PyTorch: autograd and its SGD optimiser, one sample at a time, one thread."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(1)
+    parameters = [torch.tensor(v, requires_grad=True) for v in (means, scales, np.zeros(len(means), np.float32))]
+    mu, s, logits = parameters
+    optimiser = torch.optim.SGD(parameters, lr=rate)
+
+    def step(row: np.ndarray) -> None:
+        x = torch.from_numpy(row)
+        scores = torch.log_softmax(logits, 0) + torch.log(s).sum(1) - 0.5 * ((x - mu) * s).square().sum(1)
+        optimiser.zero_grad()
+        (-scores.max()).backward()
+        optimiser.step()
+        with torch.no_grad():
+            s.clamp_(1e-3, 20**0.5)
+
+    return step
+
+
+def river_kmeans(components: int) -> Step | None:
+    """river's online k-means; rows become dictionaries beforehand, as its users hold them."""
+    try:
+        from river import cluster
+    except ImportError:
+        return None
+    model: Any = cluster.KMeans(n_clusters=components, halflife=0.1, seed=0)
+    known: dict[int, dict[int, float]] = {}
+
+    def step(row: np.ndarray) -> None:
+        key = row.ctypes.data
+        if key not in known:
+            known[key] = dict(enumerate(row.tolist()))
+        model.learn_one(known[key])
+
+    return step
+
+
+def minibatch_kmeans(start: np.ndarray) -> Step:
+    """scikit-learn's k-means, sample by sample."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    model = MiniBatchKMeans(len(start), init=start, n_init=1, random_state=0, compute_labels=False)
+    model.partial_fit(start)
+    return lambda row: model.partial_fit(row[None])
+
+
+def gmmx_score(means: np.ndarray, precisions: np.ndarray) -> Callable[[np.ndarray], None] | None:
+    """gmmx (JAX) on the same mixture; it knows many covariance types, diagonal among them."""
+    try:
+        from gmmx import GaussianMixtureModelJax
+    except ImportError:
+        return None
+    weights = np.full(len(means), 1 / len(means), np.float32)
+    model = GaussianMixtureModelJax.from_squeezed(means, 1 / precisions, weights, covariance_type="diag")
+    return lambda rows: model.score_samples(rows).block_until_ready()

@@ -232,7 +232,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     def _initial_parameters(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Parameters:
         shape = (self.n_components, n_features)
         means = rng.uniform(-self.mean_range, self.mean_range, shape)
-        scales = np.full(shape, self.precision_max**0.5)
+        scales = np.full(shape, self.precision_max**0.5, dtype)
         weights = np.full(self.n_components, 1 / self.n_components)
         if self.means_init is not None:
             means = inputs.given("means_init", self.means_init, shape)

@@ -99,7 +99,7 @@ template <class T> struct Workspace {
 
     Workspace(const Model<T> &m, std::size_t batch, bool many, bool scouts = false) {
         const std::size_t k = m.components, padded = (k + 15) / 16 * 16;
-        std::size_t sum_features = many ? 16384 / k / 32 * 32 : 0;
+        std::size_t sum_features = many ? 4096 / k / 32 * 32 : 0;
         if (many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
         winners.resize(batch);
         double *at = aligned(numbers, batch * k + padded + 4 * k + 3 * k * sum_features + 2 * 1024);

@@ -101,4 +101,42 @@ inline void batch_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, 
     smooth(g, second, width, half, second);
 }
 
+// The same for one component that heard of nobody but its own samples: sums about its own mean.
+// OUT centre[stop - start], first, second.
+template <class T>
+inline void own_sums(const Model<T> &m, const Scratch<T> &scratch, std::size_t k, std::size_t start, std::size_t stop,
+                     double *centre, double *first, double *second) {
+    for (std::size_t i = 0; i < stop - start; ++i) {
+        centre[i] = double(m.means[k * m.stride + start + i]);
+        first[i] = second[i] = 0;
+    }
+    for (std::size_t n = 0; n < scratch.batch; ++n) {
+        if (scratch.winners[n] != k) continue;
+        const T *x = scratch.samples + n * m.stride + start;
+        for (std::size_t i = 0; i < stop - start; ++i) {
+            const double away = double(x[i]) - centre[i], square = away * away;
+            first[i] += away;
+            second[i] += square < 1e300 ? square : 1e300;
+        }
+    }
+}
+
+// Calls `update(k, start, stop, centre, first, second)` for blocks of features of every component that receives
+// anything from a batch.
+template <class T, class Update>
+inline void with_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, Update update) {
+    double centre[block_features];
+    const std::size_t width = scratch.sum_features;
+    for (std::size_t start = 0; start < m.features; start += width) {
+        const std::size_t stop = m.features - start < width ? m.features : start + width;
+        if (!g.identity) batch_sums(m, g, scratch, start, stop, centre);
+        for (std::size_t k = 0; k < m.components; ++k) {
+            if (scratch.received[k] < negligible<T>) continue;
+            double *first = scratch.sums + (g.identity ? 0 : k * width), *second = first + m.components * width;
+            if (g.identity) own_sums(m, scratch, k, start, stop, centre, first, second);
+            update(k, start, stop, centre, first, second);
+        }
+    }
+}
+
 } // namespace

@@ -31,26 +31,20 @@ inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &ste
 
 template <class T>
 inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, const NaturalStep &step, Scratch<T> &scratch) {
-    double centre[block_features];
     double *rates = scratch.scores; // the scores of this batch have served
     for (std::size_t k = 0; k < m.components; ++k)
         rates[k] = scratch.received[k] < negligible<T> ? 0 : earned_rate(moments.masses + k, scratch.received[k], step);
-    for (std::size_t start = 0; start < m.features; start += scratch.sum_features) {
-        const std::size_t stop = m.features - start < scratch.sum_features ? m.features : start + scratch.sum_features;
-        batch_sums(m, g, scratch, start, stop, centre);
-        for (std::size_t k = 0; k < m.components; ++k) {
-            const double mass = scratch.received[k];
-            if (mass < negligible<T>) continue;
-            const double *first = scratch.sums + k * scratch.sum_features;
-            const double *second = first + m.components * scratch.sum_features;
-            T *mean = m.means + k * m.stride + start, *variance = moments.variances + k * m.stride + start;
-            for (std::size_t i = 0; i < stop - start; ++i) {
-                const double c = double(mean[i]) - centre[i];
-                move_by_sums(first[i] - mass * c, second[i] - 2 * c * first[i] + mass * c * c, mass, rates[k],
-                             most_variance(step.scale_min), mean + i, step.hold_scales ? nullptr : variance + i);
-            }
-        }
-    }
+    with_sums(m, g, scratch,
+              [&](std::size_t k, std::size_t start, std::size_t stop, const double *centre, const double *first,
+                  const double *second) {
+                  const double mass = scratch.received[k], most = most_variance(step.scale_min);
+                  T *mean = m.means + k * m.stride + start, *variance = moments.variances + k * m.stride + start;
+                  for (std::size_t i = 0; i < stop - start; ++i) {
+                      const double c = double(mean[i]) - centre[i];
+                      move_by_sums(first[i] - mass * c, second[i] - 2 * c * first[i] + mass * c * c, mass, rates[k], most,
+                                   mean + i, step.hold_scales ? nullptr : variance + i);
+                  }
+              });
     for (std::size_t k = 0; k < m.components && !step.hold_scales; ++k)
         if (scratch.received[k] >= negligible<T>)
             m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m.features, m.stride,

@@ -60,18 +60,12 @@ inline void sgd_block(const double *first, const double *second, const double *c
 
 template <class T> inline void sgd_batch(Model<T> &m, const Filter &g, const SgdStep &step, Scratch<T> &scratch) {
     const double rate = step.rate / double(scratch.batch);
-    double centre[block_features];
-    for (std::size_t start = 0; start < m.features; start += scratch.sum_features) {
-        const std::size_t stop = m.features - start < scratch.sum_features ? m.features : start + scratch.sum_features;
-        batch_sums(m, g, scratch, start, stop, centre);
-        const double *first = scratch.sums, *second = first + m.components * scratch.sum_features;
-        for (std::size_t k = 0; k < m.components; ++k) {
-            if (scratch.received[k] < negligible<T>) continue;
-            const std::size_t row = k * scratch.sum_features, at = k * m.stride + start;
-            sgd_block(first + row, second + row, centre, stop - start, scratch.received[k], rate, step, m.means + at,
-                      m.scales + at);
-        }
-    }
+    with_sums(m, g, scratch,
+              [&](std::size_t k, std::size_t start, std::size_t stop, const double *centre, const double *first,
+                  const double *second) {
+                  const std::size_t at = k * m.stride + start;
+                  sgd_block(first, second, centre, stop - start, scratch.received[k], rate, step, m.means + at, m.scales + at);
+              });
     for (std::size_t k = 0; k < m.components; ++k)
         if (scratch.received[k] >= negligible<T>) m.log_dets[k] = log_det(m.scales + k * m.stride, m.stride);
 }

@@ -11,29 +11,35 @@ inline double filter_weight(const Filter &g, std::size_t winner, std::size_t j) 
            g.along_columns[winner % g.columns * g.columns + j % g.columns];
 }
 
+// to[i] = sum over c of weights[c] * from[c * apart + i], for `width` numbers i.
+inline void combine(const double *weights, std::size_t count, const double *from, std::size_t apart, std::size_t width,
+                    double *to) {
+    constexpr std::size_t lanes = pack_lanes<double>;
+    std::size_t i = 0;
+    for (; i + lanes <= width; i += lanes) {
+        Pack<double> acc = fill(0.0);
+        for (std::size_t c = 0; c < count; ++c) {
+            if (weights[c] < 1e-17) continue; // nothing comes from so far away
+            const Pack<double> p = load(from + c * apart + i);
+            UNROLL for (std::size_t j = 0; j < pack_vectors; ++j) acc.v[j] += weights[c] * p.v[j];
+        }
+        store(to + i, acc);
+    }
+    for (; i < width; ++i) {
+        double total = 0;
+        for (std::size_t c = 0; c < count; ++c) total += weights[c] * from[c * apart + i];
+        to[i] = total;
+    }
+}
+
 // out = filter applied to values laid out on the grid, `width` numbers a cell.
 // IN values, scratch half, OUT out: [rows * columns, width].
 inline void smooth(const Filter &g, const double *values, std::size_t width, double *half, double *out) {
     const std::size_t line = g.columns * width;
     for (std::size_t a = 0; a < g.rows; ++a)
-        for (std::size_t b = 0; b < g.columns; ++b) {
-            double *to = half + a * line + b * width;
-            for (std::size_t i = 0; i < width; ++i) to[i] = 0;
-            for (std::size_t c = 0; c < g.columns; ++c) {
-                const double w = g.along_columns[b * g.columns + c];
-                const double *from = values + a * line + c * width;
-                for (std::size_t i = 0; i < width; ++i) to[i] += w * from[i];
-            }
-        }
-    for (std::size_t a = 0; a < g.rows; ++a) {
-        double *to = out + a * line;
-        for (std::size_t i = 0; i < line; ++i) to[i] = 0;
-        for (std::size_t c = 0; c < g.rows; ++c) {
-            const double w = g.along_rows[a * g.rows + c];
-            const double *from = half + c * line;
-            for (std::size_t i = 0; i < line; ++i) to[i] += w * from[i];
-        }
-    }
+        for (std::size_t b = 0; b < g.columns; ++b)
+            combine(g.along_columns + b * g.columns, g.columns, values + a * line, width, width, half + a * line + b * width);
+    for (std::size_t a = 0; a < g.rows; ++a) combine(g.along_rows + a * g.rows, g.rows, half, line, line, out + a * line);
 }
 
 struct Win {

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from streamgmm import datasets
 from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.paper.batch_em import batch_em
 from streamgmm.paper.runs import Run, measure_all
 from streamgmm.rules import Natural, StochasticEM, from_settings
 
-COMPONENTS, PRECISION_MAX = 64, 20.0
+COMPONENTS = 64
 SEM_GRID = [
     {"step_init": a, "step_decay": b, "step_min": c}
     for a, b, c in product((0.01, 0.05, 0.1), (0.01, 0.25, 0.5), (0.01, 0.001, 0.0001))
@@ -71,28 +72,6 @@ def _measured(model: StreamingGaussianMixture, test: npt.NDArray[np.float32]) ->
         "live": len(np.unique(model.predict(test))),
         "least_weight": float(model.weights_.min() * COMPONENTS),
     }
-
-
-def batch_em(x: npt.NDArray[np.float32], seed: int, iterations: int) -> StreamingGaussianMixture:
-    """Batch EM from k-means, same precision cap, for comparison only: stochastic EM with one batch and rate 1."""
-    from sklearn.cluster import MiniBatchKMeans
-
-    found = MiniBatchKMeans(COMPONENTS, random_state=seed, n_init=3, batch_size=2048).fit(x)
-    labels = found.labels_
-    shares = np.maximum(np.bincount(labels, minlength=COMPONENTS), 1).astype(np.float64)
-    variances = [x[labels == k].var(axis=0) if (labels == k).any() else x.var(axis=0) for k in range(COMPONENTS)]
-    model = StreamingGaussianMixture(
-        COMPONENTS,
-        rule=StochasticEM(step_init=1.0, step_min=1.0, accumulate=0),
-        batch_size=len(x),
-        weights_init=shares / shares.sum(),
-        means_init=found.cluster_centers_,
-        precisions_init=1 / np.maximum(variances, 1 / PRECISION_MAX),
-        random_state=seed,
-    )
-    for _ in range(iterations):
-        model.partial_fit(x)
-    return model
 
 
 def best_sem(names: list[str], folder: Path, jobs: int, rows: dict[str, int]) -> dict[str, dict[str, float]]:

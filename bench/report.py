@@ -1,0 +1,61 @@
+"""Tables for people and JSON for programs, from the same cells."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import streamgmm
+from streamgmm import kernels
+
+
+@dataclass
+class Table:
+    """A heading, words on what was compared, and rows; the first row names the columns."""
+
+    title: str
+    words: str
+    columns: list[str]
+    rows: list[list[Any]] = field(default_factory=list)
+
+    def add(self, *cells: Any) -> None:
+        self.rows.append(list(cells))
+        print("  " + " · ".join(show(c) for c in cells), flush=True)
+
+    def markdown(self) -> str:
+        lines = ["| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
+        lines += ["| " + " | ".join(show(c) for c in row) + " |" for row in self.rows]
+        return f"### {self.title}\n\n{self.words}\n\n" + "\n".join(lines) + "\n"
+
+
+def show(cell: Any) -> str:
+    """Ratios are triples: median (lowest-highest)."""
+    if isinstance(cell, tuple):
+        middle, low, high = (f"{v:.2f}" if abs(v) < 10 else f"{v:,.0f}" for v in cell)
+        return f"{middle} ({low}-{high})"
+    if isinstance(cell, float):
+        return f"{cell:.2f}" if abs(cell) < 10 else f"{cell:,.0f}"
+    return str(cell)
+
+
+def facts() -> dict[str, str]:
+    return {
+        "streamgmm": streamgmm.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, vectors {kernels.width()}",
+    }
+
+
+def write(tables: list[Table], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    about = "; ".join(f"{k} {v}" for k, v in facts().items())
+    text = "\n".join(t.markdown() for t in tables)
+    (folder / "report.md").write_text(f"{about}. Medians over interleaved rounds (lowest-highest).\n\n{text}", "utf8")
+    (folder / "report.json").write_text(json.dumps({"facts": facts(), "tables": [asdict(t) for t in tables]}, indent=1))

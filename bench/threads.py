@@ -1,0 +1,73 @@
+"""Two replicas against one, and memory."""
+
+from __future__ import annotations
+
+import resource
+
+import numpy as np
+
+from bench import work
+from bench.measure import rates, ratio
+from bench.report import Table
+from streamgmm import StreamingGaussianMixture, datasets
+
+
+def two_threads(quick: bool) -> list[Table]:
+    table = Table(
+        "Two threads",
+        "D=3072 (SVHN where its file is there), whole training through the estimator after annealing, "
+        "validation and merging "
+        "included: samples per second of n_jobs=2 ÷ n_jobs=1, and test log-likelihoods after the same three passes.",
+        ["rule", "K", "two ÷ one", "one, nats", "two, nats", "difference"],
+    )
+    try:
+        data = datasets.load("svhn")
+        x, test = datasets.scaled(data.x_train), datasets.scaled(data.x_test[:5000])
+    except FileNotFoundError:
+        rng = np.random.default_rng(0)
+        centres = rng.random((20, 3072), dtype=np.float32)
+        x = centres[rng.integers(20, size=6000)] + rng.normal(0, 0.2, (6000, 3072)).astype(np.float32)
+        x, test = x[:5000], x[5000:]
+    x = x[np.random.default_rng(0).permutation(len(x))]
+    for rule, components in (
+        (("natural", 64),) if quick else (("natural", 64), ("natural", 256), ("sgd", 64), ("sem", 64))
+    ):
+        models = {n: StreamingGaussianMixture(components, rule=rule, random_state=0, n_jobs=n) for n in (1, 2)}
+        for model in models.values():
+            for _ in range(3):
+                model.partial_fit(x)
+        one, two = (float(m.score_samples(test).mean()) for m in models.values())
+        got = rates({str(n): _pass(m, x) for n, m in models.items()}, rounds=5, seconds=0.5)
+        table.add(rule, components, ratio(got["2"], got["1"]), one, two, f"{100 * (two - one) / abs(one):+.2f} %")
+    return [table]
+
+
+def _pass(model: StreamingGaussianMixture, x: np.ndarray) -> work.Work:
+    def run() -> float:
+        model.partial_fit(x)
+        return float(len(x))
+
+    return run
+
+
+def memory(quick: bool) -> list[Table]:
+    """Peak memory that training adds, against parameters and chunk."""
+    table = Table(
+        "Memory",
+        "Peak resident memory added by training (natural rule, float32, chunks of 100 rows), against what "
+        "is stated: parameters "
+        "and variances (3 arrays of K × D) and the chunk.",
+        ["K", "D", "stated, MB", "measured, MB"],
+    )
+    for components, features in ((64, 30_000),) if quick else ((64, 30_000), (256, 30_000)):
+        stated = (3 * components * features + 100 * features) * 4 / 1e6
+        x = np.zeros((100, features), np.float32)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        model = StreamingGaussianMixture(components, random_state=0)
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            rng.random(dtype=np.float32, out=x)
+            model.partial_fit(x)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        table.add(components, features, stated, (after - before) / 1e3)
+    return [table]
