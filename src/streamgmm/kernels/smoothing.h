@@ -19,17 +19,15 @@ inline void combine(const double *weights, std::size_t count, const double *from
     for (; i + lanes <= width; i += lanes) {
         Pack<double> acc = fill(0.0);
         for (std::size_t c = 0; c < count; ++c) {
-            if (weights[c] < 1e-17) continue; // nothing comes from so far away
+            if (weights[c] == 0) continue; // nothing comes from so far away
             const Pack<double> p = load(from + c * apart + i);
             UNROLL for (std::size_t j = 0; j < pack_vectors; ++j) acc.v[j] += weights[c] * p.v[j];
         }
         store(to + i, acc);
     }
-    for (; i < width; ++i) {
-        double total = 0;
-        for (std::size_t c = 0; c < count; ++c) total += weights[c] * from[c * apart + i];
-        to[i] = total;
-    }
+    for (std::size_t rest = i; rest < width; ++rest) to[rest] = 0;
+    for (std::size_t c = 0; c < count && i < width; ++c)
+        for (std::size_t rest = i; rest < width; ++rest) to[rest] += weights[c] * from[c * apart + rest];
 }
 
 // out = filter applied to values laid out on the grid, `width` numbers a cell.
@@ -37,8 +35,12 @@ inline void combine(const double *weights, std::size_t count, const double *from
 inline void smooth(const Filter &g, const double *values, std::size_t width, double *half, double *out) {
     const std::size_t line = g.columns * width;
     for (std::size_t a = 0; a < g.rows; ++a)
-        for (std::size_t b = 0; b < g.columns; ++b)
-            combine(g.along_columns + b * g.columns, g.columns, values + a * line, width, width, half + a * line + b * width);
+        if (width == 1) // the filter is symmetric: a row of it is a column, whose numbers lie side by side
+            combine(values + a * line, g.columns, g.along_columns, g.columns, g.columns, half + a * line);
+        else
+            for (std::size_t b = 0; b < g.columns; ++b)
+                combine(g.along_columns + b * g.columns, g.columns, values + a * line, width, width,
+                        half + a * line + b * width);
     for (std::size_t a = 0; a < g.rows; ++a) combine(g.along_rows + a * g.rows, g.rows, half, line, line, out + a * line);
 }
 
