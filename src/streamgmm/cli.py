@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,12 +19,14 @@ from rich.table import Table
 import streamgmm
 from streamgmm import checkpoint, datasets, events, plots, training
 from streamgmm.estimator import StreamingGaussianMixture
-from streamgmm.paper import rules_table
+from streamgmm.paper import rules_table, tables
+from streamgmm.paper.plan import Plan
 from streamgmm.progress import live_line
 from streamgmm.streams.glyphs import Glyphs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 people = Console(stderr=True)
+CORES = os.cpu_count() or 1
 
 
 def _version(wanted: bool) -> None:
@@ -120,21 +124,68 @@ def demo(
 paper = typer.Typer(no_args_is_help=True, help="Tables of measured results, each made by one command.")
 app.add_typer(paper, name="paper")
 
+Names = Annotated[list[str] | None, typer.Option("--dataset", help="Only these data sets.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds per data set (Fruits: at most 3).")]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
+Records = Annotated[Path, typer.Option("--out", help="Folder for records of runs; what is there is not run again.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Few rows, one pass, one seed: to see that it works.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")]
+
+
+def _known(chosen: list[str] | None) -> list[str]:
+    if unknown := set(chosen or []) - set(datasets.FILES):
+        raise ValueError(f"data set {sorted(unknown)[0]!r} is unknown; expected one of {', '.join(datasets.FILES)}.")
+    return chosen or list(datasets.FILES)
+
+
+def _make_tables(wanted: list[str], plan: Plan, as_json: bool) -> None:
+    people.print(
+        f"{', '.join(wanted)}: about {tables.seconds(wanted, plan) / 60:.0f} minutes; records in {plan.folder}"
+    )
+    made = {name: tables.make(name, plan) for name in wanted}
+    if as_json:
+        typer.echo(json.dumps({name: [asdict(t) for t in group] for name, group in made.items()}))
+    else:
+        typer.echo("\n".join(t.markdown() for group in made.values() for t in group))
+
+
+def _paper_command(name: str, wanted: list[str], words: str) -> None:
+    @paper.command(name, help=words)
+    def command(
+        dataset: Names = None,
+        seeds: Seeds = 10,
+        jobs: Jobs = CORES,
+        out: Records = Path("runs/paper"),
+        quick: Quick = False,
+        as_json: AsJson = False,
+    ) -> None:
+        folder = out / "quick" if quick else out
+        _make_tables(wanted, Plan(_known(dataset), seeds, jobs, folder, quick), as_json)
+
+
+for _name, _words in {
+    "initialisation": "Robustness to the start, and what annealing adds.",
+    "clustering": "Davies-Bouldin score and Dunn index, SGD against stochastic EM.",
+    "streaming": "SGD, stochastic EM and the natural rule on the seven data sets.",
+    "drift": "MNIST classes 1-8, then 0, then 9.",
+    "claims": "What the paper says in passing, and the effect of every parameter.",
+    "figures": "Centroids, filters, curves.",
+}.items():
+    _paper_command(_name, [_name], _words)
+_paper_command("all", list(tables.TABLES), "All of them.")
+
 
 @paper.command("rules")
 def paper_rules(
-    dataset: Annotated[list[str] | None, typer.Option(help="Only these data sets.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds per data set (Fruits: at most 3).")] = 5,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    out: Annotated[Path, typer.Option(help="Folder for records of runs; what is there is not run again.")] = Path(
-        "runs/paper"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="3000 rows and 3 iterations: to see that it works.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    dataset: Names = None,
+    seeds: Seeds = 5,
+    jobs: Jobs = 2,
+    out: Records = Path("runs/paper"),
+    quick: Quick = False,
+    as_json: AsJson = False,
 ) -> None:
     """SGD, stochastic EM, the natural rule and batch EM on the seven data sets."""
-    names = dataset or list(datasets.FILES)
-    table = rules_table.make(names, seeds, jobs, out, quick)
+    table = rules_table.make(_known(dataset), seeds, jobs, out, quick)
     typer.echo(json.dumps(table) if as_json else rules_table.markdown(table), nl=as_json)
 
 

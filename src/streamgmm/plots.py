@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamgmm.grid import Grid, torus
+from streamgmm.grid import Grid, smoothing_matrix, torus
 from streamgmm.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -83,4 +83,34 @@ def curve(events: Sequence[dict[str, Any]], others: Mapping[str, Sequence[dict[s
     bottom.legend(fontsize=8)
     for ax in (top, bottom):
         ax.grid(alpha=0.3)
+    return figure
+
+
+def filters(grid: Grid, sigmas: Sequence[float]) -> Figure:
+    """The weights that the neighbours of a winner in the middle receive, for several widths."""
+    figure = _figure(2.4 * len(sigmas) + 0.6, 2.8)
+    middle = grid.rows // 2 * grid.columns + grid.columns // 2
+    for ax, sigma in zip(figure.subplots(1, len(sigmas), squeeze=False)[0], sigmas, strict=True):
+        weights = smoothing_matrix(grid, sigma)[middle].reshape(grid.rows, grid.columns)
+        ax.imshow(weights, cmap="viridis", vmin=0)
+        ax.set_title(f"σ = {sigma:g} (peak {weights.max():.2f})", fontsize=9)
+        ax.set_xticks([])
+        ax.set_yticks([])
+    return figure
+
+
+def effects(lines: Mapping[str, Mapping[float, Any]], title: str) -> Figure:
+    """How a figure depends on a parameter: for each line, differences from its best value, in nats, with deviations."""
+    figure = _figure(5, 3.2)
+    ax = figure.subplots()
+    for (label, values), marker in zip(lines.items(), "osv^Dx*", strict=False):
+        best = max(v.mean for v in values.values())
+        x, y = list(values), [v.mean - best for v in values.values()]
+        ax.errorbar(x, y, yerr=[v.std for v in values.values()], label=label, marker=marker, markersize=4, capsize=2)
+    ax.set_xscale("log")
+    ax.set_yscale("symlog", linthresh=1)
+    ax.set_xlabel(title)
+    ax.set_ylabel("nats below the best value")
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize=7)
     return figure

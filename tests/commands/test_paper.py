@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -67,3 +69,63 @@ def test_the_rules_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert f"{rows['sgd']['mean']:.1f} ± {rows['sgd']['std']:.1f}" in again.stdout
     assert len(list((tmp_path / "runs" / "paper").iterdir())) == 27 + 2 * 4
+
+
+@pytest.fixture
+def few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose MNIST is small and easy."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(2000) % 10
+    centres = rng.integers(256, size=(10, 28, 28))
+    x = np.clip(centres[labels] + rng.normal(0, 20, (2000, 28, 28)), 0, 255).astype(np.uint8)
+    np.savez(tmp_path / "mnist.npz", x_train=x[:1500], y_train=labels[:1500], x_test=x[1500:], y_test=labels[1500:])
+    monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
+    return tmp_path
+
+
+def paper(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "streamgmm.cli", "paper", *arguments, "--quick", "--dataset", "mnist"]
+
+
+@pytest.mark.parametrize("table", ["initialisation", "clustering", "drift", "figures"])
+def test_tables(few_digits: Path, table: str) -> None:
+    done = subprocess.run([*paper(table), "--json"], cwd=few_digits, capture_output=True, text=True, check=True)
+    assert "minutes" in done.stderr
+    made = json.loads(done.stdout)[table]
+    assert made[0]["rows"]
+    written = (few_digits / "runs" / "paper" / "quick" / f"{table}.md").read_text(encoding="utf8")
+    assert made[0]["title"] in written
+    if table == "figures":
+        pictures = few_digits / "runs" / "paper" / "quick" / "pictures"
+        assert {"sparse.png", "filters.png", "centroids-mnist.png"} <= {p.name for p in pictures.iterdir()}
+    if table == "initialisation":
+        row = made[0]["rows"][0]
+        assert row[0] == "MNIST"
+        assert row[1] == "205.5 ± 1.1"  # published, beside ours
+        assert len(row) == len(made[0]["columns"])
+
+
+def test_a_killed_run_gives_the_same_tables(few_digits: Path) -> None:
+    command = paper("streaming")
+    whole = subprocess.run([*command, "--out", "whole"], cwd=few_digits, capture_output=True, text=True, check=True)
+    records = few_digits / "cut" / "quick"
+    running = subprocess.Popen(
+        [*command, "--out", "cut"], cwd=few_digits, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    while running.poll() is None and not list(records.glob("mnist-*.json")):
+        pass
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    before = {p.name: p.stat().st_mtime_ns for p in records.glob("mnist-*.json")}
+    again = subprocess.run([*command, "--out", "cut"], cwd=few_digits, capture_output=True, text=True, check=True)
+    assert again.stdout == whole.stdout
+    assert (records / "streaming.md").read_text() == (few_digits / "whole" / "quick" / "streaming.md").read_text()
+    assert {n: (records / n).stat().st_mtime_ns for n in before} == before
+
+
+def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamgmm.cli", "paper", "drift", "--dataset", "cifar"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "data set 'cifar' is unknown" in done.stderr
+    assert "Traceback" not in done.stderr

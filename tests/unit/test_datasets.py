@@ -57,9 +57,11 @@ def test_fruits_are_unpacked_from_their_zip(folder: Path) -> None:
     data = datasets.load("fruits360")
     assert data.x_train.shape == (6, 48)
     assert data.shape == (4, 4, 3)
-    assert data.y_train.tolist() == [0, 0, 0, 1, 1, 1]
-    assert data.x_train[0, 0] == 30
-    assert data.x_train[5, 0] == 200
+    assert sorted(data.y_train.tolist()) == [0, 0, 0, 1, 1, 1]
+    assert data.y_train.tolist() != sorted(data.y_train.tolist())  # the file is in class order
+    np.testing.assert_array_equal(data.x_train[:, 0], np.where(data.y_train == 0, 30, 200))
+    again = datasets.load("fruits360")
+    np.testing.assert_array_equal(data.x_train, again.x_train)
 
 
 def test_the_named_folder_comes_before_the_cache(folder: Path) -> None:
@@ -71,8 +73,12 @@ def test_the_named_folder_comes_before_the_cache(folder: Path) -> None:
 
 
 def test_what_is_missing_or_broken_is_named(folder: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"mnist.npz was not found at .*named.* or .*cache.*Put it there"):
-        datasets.load("mnist")
+    with pytest.raises(
+        FileNotFoundError, match=r"svhn.npz was not found at .*named.* or .*cache.*x_train.*'svhn' with"
+    ):
+        datasets.load("svhn")
+    with pytest.raises(FileNotFoundError, match=r"fruits360.zip was not found.*train/<class>/ and test/<class>/"):
+        datasets.load("fruits360")
     with pytest.raises(ValueError, match="data set 'cifar' is unknown; expected one of mnist"):
         datasets.load("cifar")
     pack(folder / "mnist.npz", np.random.default_rng(0).integers(256, size=(50, 8, 8)).astype(np.uint8))
@@ -80,3 +86,64 @@ def test_what_is_missing_or_broken_is_named(folder: Path) -> None:
     (folder / "mnist.npz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"mnist.npz is broken or half-written"):
         datasets.load("mnist")
+    pack(folder / "svhn.npz", np.zeros((5, 2, 2), np.uint8))
+    np.savez(folder / "svhn.npz", x_train=np.zeros((5, 4)), y_train=np.zeros(3), x_test=np.zeros((1, 4)), y_test=[0])
+    with pytest.raises(ValueError, match="5 samples and 3 labels"):
+        datasets.load("svhn")
+
+
+def test_classes_are_chosen(folder: Path) -> None:
+    pack(folder / "mnist.npz", np.arange(6, dtype=np.uint8).reshape(6, 1, 1))
+    data = datasets.load("mnist")
+    some = data.classes([2, 5])
+    assert some.y_train.tolist() == [2, 5]
+    assert some.x_train.ravel().tolist() == [1, 4]
+    assert some.y_test.tolist() == [2]
+    with pytest.raises(ValueError, match=r"mnist has classes 1 to 6; there is no \[9\]"):
+        data.classes([1, 9])
+
+
+def test_a_folder_of_images_will_do(folder: Path) -> None:
+    for part in ("train", "test"):
+        for letter, shade in (("A", 10), ("B", 99)):
+            place = folder / "notmnist" / part / letter
+            place.mkdir(parents=True)
+            Image.new("L", (3, 3), shade).save(place / "1.png")
+    data = datasets.load("notmnist")
+    assert data.shape == (3, 3)
+    assert data.x_train[data.y_train == 1, 0].tolist() == [99]
+    (folder / "notmnist" / "train" / "A" / "1.png").write_bytes(b"half")
+    with pytest.raises(ValueError, match="notmnist is broken"):
+        datasets.load("notmnist")
+
+
+class Fetched:
+    data = np.arange(60_002 * 784, dtype=np.float64).reshape(-1, 784) % 256
+    target = np.array(["7"] * 60_001 + ["3"])
+
+
+def test_what_openml_has_is_fetched_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fetch(name: str, **settings: object) -> Fetched:
+        calls.append((name, settings["version"]))
+        return Fetched()
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    first, second = datasets.load("mnist"), datasets.load("mnist")
+    assert calls == [("mnist_784", 1)]
+    assert first.x_train.shape == (60_000, 784)
+    assert first.x_train.dtype == np.uint8
+    assert second.y_test.tolist() == [7, 3]
+    assert second.shape == (28, 28)
+    np.testing.assert_array_equal(first.x_test, second.x_test)
+
+
+def test_without_openml_the_file_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(name: str, **settings: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    with pytest.raises(FileNotFoundError, match=r"mnist.npz was not found.*could not be fetched \(no route to host\)"):
+        datasets.load("mnist")
+    assert not (folder.parent / "cache" / "streamgmm" / "mnist.npz").exists()

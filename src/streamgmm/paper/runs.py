@@ -23,13 +23,14 @@ from streamgmm.progress import live_line
 
 @dataclass(frozen=True)
 class Run:
-    """What to measure: a method with its settings on a data set, one seed, so many passes."""
+    """What to measure: a method with its settings on (a part of) a data set, one seed, so many passes."""
 
     dataset: str
     method: str
     seed: int
     passes: int
     settings: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
 
     @property
     def file(self) -> str:
@@ -39,14 +40,22 @@ class Run:
 
 
 Measure = Callable[[Run], dict[str, Any]]
+Results = dict[str, dict[str, Any]]
 
 
-def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, label: str) -> dict[str, Any]:
+def recorded(runs: Iterable[Run], folder: Path) -> Results:
+    """Results of those runs that have a record."""
+    return {run.file: found for run in runs if (found := _read(folder / run.file)) is not None}
+
+
+def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, label: str) -> Results:
     """Results of all runs by record name; those that have a record are not run again."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {run.file: run for run in runs}
-    results = {name: found for name in wanted if (found := _read(folder / name)) is not None}
+    results = recorded(wanted.values(), folder)
     missing = [run for name, run in wanted.items() if name not in results]
+    if not missing:
+        return {name: results[name] for name in wanted}
     with live_line(label, len(wanted)) as show:
         show(len(results), None)
         with _one_thread_each(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -55,7 +64,7 @@ def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, 
                 for done in as_completed(pending):
                     run = pending[done]
                     record = {"run": asdict(run), "versions": versions(), "results": done.result()}
-                    write_atomically(folder / run.file, json.dumps(record, indent=1).encode())
+                    write_atomically(folder / run.file, json.dumps(record).encode())
                     results[run.file] = record["results"]
                     show(len(results), None)
             except BaseException:

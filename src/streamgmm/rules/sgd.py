@@ -25,6 +25,7 @@ class SGD(Rule):
     """
 
     name: ClassVar[str] = "sgd"
+    drop_below: ClassVar[float] = 0.25
     learning_rate_init: float = 0.1
     learning_rate_min: float = 0.001
     shrink: float = 0.9

@@ -1,0 +1,85 @@
+"""Drift: classes 1-8, then 0, then 9, nothing revisited."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from streamgmm import datasets
+from streamgmm.mixture import Mixture
+from streamgmm.paper.plan import Plan, Table, shown, summary
+from streamgmm.paper.published import DRIFT
+from streamgmm.paper.runs import Results, Run, measure_all
+from streamgmm.paper.training_runs import CHUNK, data_of, feed, model_of
+
+PARTS = (tuple(range(1, 9)), (0,), (9,))
+METHODS: dict[str, dict[str, Any]] = {
+    "sgd": {"rule": "sgd"},
+    "natural": {"rule": "natural"},
+    "natural, half-life 5000": {"rule": "natural", "half_life": 5000},
+    "natural, half-life 20000": {"rule": "natural", "half_life": 20_000},
+    "sem": {"rule": "sem", "sem": {"step_init": 0.05, "step_decay": 0.25, "step_min": 0.001}},
+}
+TESTS = {"1-8": PARTS[0], "0": PARTS[1], "9": PARTS[2], "all": (0, *range(1, 10))}
+
+
+def runs(plan: Plan) -> dict[str, list[Run]]:
+    if "mnist" not in plan.names:
+        return {}
+    passes, part = 1 if plan.quick else 2, plan.part("mnist", parts=[list(p) for p in PARTS])
+    return {
+        method: [Run("mnist", settings["rule"], s, passes, settings, part) for s in plan.seeds_of("mnist")]
+        for method, settings in METHODS.items()
+    }
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Log-likelihoods of each test part after each part of the stream, and every 2000 samples on the way."""
+    whole = data_of(run)
+    tests = {name: datasets.scaled(whole.x_test[np.isin(whole.y_test, c)]) for name, c in TESTS.items()}
+    model, order = model_of(run), np.random.default_rng([run.seed, 3])
+    after, curve, spent = [], [], 0.0
+    for classes in run.data["parts"]:
+        rows = np.flatnonzero(np.isin(whole.y_train, classes))
+        stream = np.concatenate([order.permutation(rows) for _ in range(run.passes)])
+        for start in range(0, len(stream), CHUNK):
+            begin = time.perf_counter()
+            feed(model, whole.x_train, stream[start : start + CHUNK])
+            spent += time.perf_counter() - begin
+            if start // CHUNK % 4 == 0:
+                curve.append([model.n_samples_seen_, {n: _mean(model, x[:1000]) for n, x in tests.items()}])
+        after.append({name: _mean(model, x) for name, x in tests.items()})
+    return {"after": after, "curve": curve, "seconds": spent}
+
+
+def _mean(model: Any, x: Any) -> float:
+    return float(Mixture.view(model._training.parameters).max_component(x).mean())
+
+
+def results(plan: Plan) -> tuple[dict[str, list[Run]], Results]:
+    wanted = runs(plan)
+    return wanted, measure_all(
+        [r for group in wanted.values() for r in group], partial(measure), plan.folder, plan.jobs, "drift"
+    )
+
+
+def make(plan: Plan) -> list[Table]:
+    wanted, found = results(plan)
+    table = Table(
+        "Drift on MNIST",
+        "Classes 1-8, then 0, then 9, two passes each, nothing revisited; test max-component log-likelihood "
+        "after each part, mean "
+        "± std over seeds. 'authors': the authors' released code on the same parts, one seed. sEM: "
+        "step_init 0.05, step_decay "
+        "0.25, step_min 0.001.",
+        ["method", "test set", "after 1-8", "after 0", "after 9", "authors: after 1-8", "after 0", "after 9"],
+    )
+    for method, group in wanted.items():
+        for name in TESTS:
+            cells = [summary([found[r.file]["after"][i][name] for r in group]) for i in range(3)]
+            theirs = DRIFT.get(method, {}).get(name, (None,) * 3)
+            table.rows.append([method, name, *map(shown, cells), *("–" if v is None else f"{v:.1f}" for v in theirs)])
+    return [table] if wanted else []
