@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/streamgmm/kernels/*.h sr
            $(wildcard src/streamgmm/*/__init__.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test soak bench lint develop stubs clean
+.PHONY: demo test soak bench paper results lint develop stubs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/streamgmm demo --out runs/demo
@@ -17,8 +17,16 @@ test: $(VENV)/.developed lint
 soak: $(VENV)/.developed
 	$(BIN)/python -m pytest -m soak -s tests
 
+# Peers that are missing are named in the report; PyTorch is large, so it is left to you: pip install torch
 bench: $(VENV)/.developed
+	-$(PIP) install "river>=0.21" gmmx
 	$(BIN)/python -m bench
+
+paper: $(VENV)/.developed
+	$(BIN)/streamgmm paper all
+
+results: $(VENV)/.developed
+	$(BIN)/python docs/assemble.py
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check src tests bench

@@ -1,1 +1,77 @@
-"""Sources of samples, one a file."""
+"""Sources of samples, opened by one string.
+
+>>> for chunk in open_source("glyphs:A-E").chunks():
+...     print(chunk.rows.shape, chunk.position)
+...     break
+(668, 784) {'row': 668}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, first_row, rows_per_chunk
+
+__all__ = ["Bad", "Chunk", "Position", "Source", "SourceError", "open_source"]
+
+FILES = "a .npy, .npz, .csv, .ndjson, .parquet or .arrow file (text also .gz), a folder or .zip of images"
+KINDS = f"{FILES}, '-', or glyphs:A-J"
+
+
+class _GlyphSource(Source):
+    def __init__(self, phases: str, seed: int) -> None:
+        from streamgmm.streams.glyphs import SIDE, Glyphs
+
+        self.name, self._glyphs, self._size = f"glyphs:{phases}", Glyphs(phases, seed=seed), rows_per_chunk(SIDE * SIDE)
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        at = first_row(start)
+        while True:
+            stop = at + self._size
+            yield Chunk(self._glyphs.take(at, self._size)[0], np.arange(at, stop), {"row": stop})
+            at = stop
+
+
+def open_source(
+    text: str,
+    *,
+    columns: Sequence[str] | None = None,
+    id_column: str | None = None,
+    skip_bad: bool = False,
+    text_format: str = "csv",
+    seed: int = 0,
+) -> Source:
+    """The source that ``text`` names: a file, a folder, ``-`` for standard input, or ``glyphs:A-E,F-J``."""
+    from streamgmm.streams import arrays, images, lines
+    from streamgmm.streams.columns import Columns
+
+    kinds: dict[str, type[lines.Csv] | type[lines.Ndjson]] = {
+        ".csv": lines.Csv,
+        ".ndjson": lines.Ndjson,
+        ".jsonl": lines.Ndjson,
+    }
+    settings: dict[str, Any] = {"columns": columns, "id_column": id_column, "skip_bad": skip_bad}
+    if text == "-":
+        return kinds[f".{text_format}"](None, **settings)
+    kind, colon, rest = text.partition(":")
+    if colon and kind == "glyphs":
+        return _GlyphSource(rest or "A-J", seed)
+    path = Path(text)
+    if not path.exists():
+        raise FileNotFoundError(f"{text} does not exist; expected {KINDS}.")
+    ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if path.is_dir() or ending == ".zip":
+        return images.Images(path, skip_bad=skip_bad)
+    if ending in kinds:
+        return kinds[ending](path, **settings)
+    if ending in (".parquet", ".arrow", ".feather"):
+        return Columns(path, columns=columns, id_column=id_column)
+    if ending == ".npy":
+        return arrays.open_npy(path)
+    if ending == ".npz":
+        return arrays.open_npz(path)
+    raise SourceError(f"{text} is of a kind that is unknown; expected {KINDS}.")

@@ -1,0 +1,55 @@
+"""`make results`: puts what the commands have written into docs/results.md and README.md, between their markers.
+
+Text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` is replaced by the Markdown file that NAME stands for; no
+figure is copied by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCES = {
+    **{f"paper {name}": f"runs/paper/{name}.md" for name in ("streaming", "initialisation", "clustering", "drift", "claims")},
+    "bench": "runs/bench/report.md",
+}
+PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-")
+LARGEST = 300_000  # bytes of a picture that is committed
+
+
+def assemble(text: str) -> str:
+    """The document with every marked part made anew; parts whose file is missing stay as they are."""
+
+    def part(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in SOURCES:
+            raise SystemExit(f"marker {name!r} is unknown; expected one of {', '.join(SOURCES)}.")
+        path = ROOT / SOURCES[name]
+        if not path.exists():
+            print(f"{SOURCES[name]} is missing: {name!r} stays as it is", file=sys.stderr)
+            return found[0]
+        return f"<!-- begin {name} -->\n{path.read_text(encoding='utf8').strip()}\n<!-- end {name} -->"
+
+    return re.sub(r"<!-- begin (.+?) -->.*?<!-- end \1 -->", part, text, flags=re.S)
+
+
+def copy_pictures() -> None:
+    target = ROOT / "docs" / "pictures" / "paper"
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted((ROOT / "runs" / "paper" / "pictures").glob("*.png")):
+        if path.name.startswith(PICTURES) and path.stat().st_size <= LARGEST:
+            shutil.copyfile(path, target / path.name)
+
+
+def main() -> None:
+    for name in ("docs/results.md", "README.md"):
+        path = ROOT / name
+        path.write_text(assemble(path.read_text(encoding="utf8")), encoding="utf8")
+    copy_pictures()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""NumPy files: ``.npy`` is memory-mapped, ``.npz`` is unpacked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.streams.base import Chunk, Position, Source, SourceError, first_row, rows_per_chunk
+
+
+class Array(Source):
+    """The rows of an array; further axes are flattened, so images are rows of pixels.
+
+    >>> source = Array("x", np.arange(6).reshape(3, 2))
+    >>> [chunk.rows.tolist() for chunk in source.chunks({"row": 1})]
+    [[[2, 3], [4, 5]]]
+    """
+
+    def __init__(self, name: str, values: npt.NDArray[Any]) -> None:
+        if values.ndim < 2 or values.dtype.kind not in "iufb":
+            raise SourceError(
+                f"{name} holds {values.dtype} of shape {values.shape}; expected numbers with one row a sample."
+            )
+        self.name, self._values = name, values.reshape(len(values), -1)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._values)
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        size = rows_per_chunk(self._values.shape[1], self._values.itemsize)
+        for at in range(first_row(start), len(self._values), size):
+            stop = min(at + size, len(self._values))
+            yield Chunk(np.array(self._values[at:stop]), np.arange(at, stop), {"row": stop})
+
+
+def open_npy(path: Path) -> Array:
+    return Array(path.name, _load(path, mmap_mode="r"))
+
+
+def open_npz(path: Path) -> Array:
+    """The array ``x_train``, ``x`` or ``X`` of the file, or its only one."""
+    with _load(path) as packed:
+        names = list(packed.keys())
+        chosen = next((n for n in ("x_train", "x", "X") if n in names), names[0] if len(names) == 1 else None)
+        if chosen is None:
+            raise SourceError(f"{path.name} holds arrays {', '.join(names)}; expected one of them to be called x.")
+        return Array(path.name, packed[chosen])
+
+
+def _load(path: Path, **settings: Any) -> Any:
+    try:
+        return np.load(path, allow_pickle=False, **settings)
+    except (ValueError, EOFError, OSError) as problem:
+        raise SourceError(f"{path.name} is not a whole NumPy file ({problem!s:.100}).") from problem

@@ -1,0 +1,60 @@
+"""What a source is: an iterable of chunks, each with the position behind it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+Position = dict[str, Any]
+"""Where a source stands, as JSON: what it needs to go on from there. ``row`` counts rows read, bad ones included."""
+
+CHUNK_BYTES = 1 << 21
+
+
+class SourceError(ValueError):
+    """Data that cannot be read; the message says where and what to do."""
+
+
+class Bad(NamedTuple):
+    """A row that could not be read."""
+
+    row: int
+    reason: str
+
+
+class Chunk(NamedTuple):
+    """Rows (n, D), the number of the first one in the source, the position behind the last, and what was left out."""
+
+    rows: npt.NDArray[Any]
+    numbers: npt.NDArray[Any]
+    position: Position
+    bad: tuple[Bad, ...] = ()
+    ids: tuple[Any, ...] | None = None
+
+
+class Source(ABC):
+    """Rows from somewhere. Reading from the position of any chunk goes on with the next one."""
+
+    name: str
+    feature_names: list[str] | None = None
+
+    @abstractmethod
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        """Chunks from a position on; from the beginning if there is none."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows in all, where that is known beforehand."""
+        return None
+
+
+def rows_per_chunk(n_features: int, itemsize: int = 4) -> int:
+    """About two megabytes, so that few rows are lost to a stop and many are read at once."""
+    return max(1, min(10_000, CHUNK_BYTES // max(1, n_features * itemsize)))
+
+
+def first_row(start: Position | None) -> int:
+    return 0 if start is None else int(start["row"])

@@ -1,0 +1,90 @@
+"""Parquet and Arrow files: numeric columns, or one column of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.streams.base import Chunk, Position, Source, SourceError, first_row, rows_per_chunk
+
+
+class Columns(Source):
+    """Rows of a Parquet or Arrow file, a few thousand at a time; a column of fixed-size lists is a vector."""
+
+    def __init__(self, path: Path, *, columns: Sequence[str] | None = None, id_column: str | None = None) -> None:
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as problem:
+            raise ImportError("Parquet and Arrow files need pyarrow: pip install 'streamgmm[parquet]'") from problem
+        self.name, self._path, self._id = path.name, path, id_column
+        try:
+            if path.suffix == ".parquet":
+                self._file: Any = pq.ParquetFile(path, memory_map=True)
+                schema = self._file.schema_arrow
+            else:
+                self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+                schema = self._file.schema
+        except (pa.ArrowInvalid, OSError) as problem:
+            raise SourceError(f"{self.name} is not a whole Parquet or Arrow file ({problem!s:.100}).") from problem
+        self._columns = list(
+            columns or (n for n in schema.names if n != id_column and _numeric(pa, schema.field(n).type))
+        )
+        for name in [*self._columns, *([id_column] if id_column else [])]:
+            if name not in schema.names:
+                raise SourceError(f"{self.name} has no column {name!r}; it has {', '.join(schema.names[:20])}.")
+        if not self._columns:
+            raise SourceError(f"{self.name} has no numeric column; it has {', '.join(schema.names[:20])}.")
+        lists = [n for n in self._columns if pa.types.is_fixed_size_list(schema.field(n).type)]
+        if lists and len(self._columns) > 1:
+            raise SourceError(f"{self.name} has a column of vectors, {lists[0]!r}, and others. Choose with --columns.")
+        self.feature_names = None if lists else self._columns
+        width = schema.field(lists[0]).type.list_size if lists else len(self._columns)
+        self._size = rows_per_chunk(width)
+
+    @property
+    def n_rows(self) -> int:
+        if hasattr(self._file, "metadata") and self._file.metadata is not None:
+            return int(self._file.metadata.num_rows)
+        return sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        row, skip = 0, first_row(start)
+        for batch in self._batches(skip):
+            first, row = row, row + batch.num_rows
+            if row <= skip:
+                continue
+            part = batch.slice(max(0, skip - first))
+            at = max(first, skip)
+            for i in range(0, part.num_rows, self._size):
+                piece = part.slice(i, self._size)
+                numbers = np.arange(at + i, at + i + piece.num_rows)
+                ids = None if self._id is None else tuple(piece.column(self._id).to_pylist())
+                yield Chunk(self._rows(piece), numbers, {"row": at + i + piece.num_rows}, (), ids)
+
+    def _batches(self, skip: int) -> Iterator[Any]:
+        wanted = [*self._columns, *([self._id] if self._id else [])]
+        if hasattr(self._file, "iter_batches"):
+            yield from self._file.iter_batches(batch_size=self._size, columns=wanted)
+        else:
+            for i in range(self._file.num_record_batches):
+                yield self._file.get_batch(i).select(wanted)
+
+    def _rows(self, batch: Any) -> npt.NDArray[Any]:
+        if self.feature_names is None:
+            column = batch.column(self._columns[0])
+            values = column.flatten()
+            if column.null_count or values.null_count:
+                raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r}.")
+            return np.asarray(values.to_numpy()).reshape(batch.num_rows, -1)
+        parts = [batch.column(n).to_numpy(zero_copy_only=False) for n in self._columns]
+        return np.stack(parts, axis=1)
+
+
+def _numeric(pa: Any, kind: Any) -> bool:
+    inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+    return bool(pa.types.is_floating(inner) or pa.types.is_integer(inner))
