@@ -104,13 +104,12 @@ def until_as_good(quick: bool) -> list[Table]:
     """Time until batch EM's quality, against scikit-learn's whole fit."""
     table = Table(
         "Until as good as batch EM",
-        "K=64. Quality: test log-likelihood of precision-capped batch EM after 30 iterations from k-means, "
-        "less 0.5 %. Ours: "
-        "natural rule from its random start, one thread, seconds until the first check of the test set "
-        "(every 2000 samples; "
-        "checks not counted) that is as good. Theirs: GaussianMixture(64, covariance_type='diag', "
-        "max_iter=30), k-means start, all cores.",
-        ["data", "wanted", "ours", "samples", "theirs ÷ ours, time"],
+        "K=64. Quality: test log-likelihood of precision-capped batch EM after 30 iterations from k-means, less 0.5 %. "
+        "Ours: natural rule from its random start, one thread, seconds until the first look at the test set (every "
+        "2000 samples; looks not counted) that is as good. Theirs: GaussianMixture(64, covariance_type='diag', "
+        "max_iter=30, tol=0, reg_covar=0.05) from its k-means, all 30 iterations, all cores; its own test "
+        "log-likelihood stands beside it (its variances are not capped from below at 0.05 but raised by 0.05).",
+        ["data", "wanted", "ours", "samples", "theirs", "theirs ÷ ours, time"],
     )
     if quick:
         return []
@@ -118,7 +117,7 @@ def until_as_good(quick: bool) -> list[Table]:
         try:
             data = datasets.load(name)
         except FileNotFoundError:
-            table.add(name, "no data", "-", "-", "-")
+            table.add(name, "no data", "-", "-", "-", "-")
             continue
         x, test = datasets.scaled(data.x_train), datasets.scaled(data.x_test)
         table.add(name, *_race(x, test))
@@ -144,6 +143,6 @@ def _race(x: np.ndarray, test: np.ndarray) -> list[object]:
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        GaussianMixture(64, covariance_type="diag", max_iter=30, reg_covar=0.05, tol=0, random_state=0).fit(x)
+        peer = GaussianMixture(64, covariance_type="diag", max_iter=30, reg_covar=0.05, tol=0, random_state=0).fit(x)
     theirs = time.perf_counter() - begin
-    return [wanted, reached, seen, theirs / spent]
+    return [goal, reached, seen, float(peer.score(test)), theirs / spent if reached >= goal else "not reached"]

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -17,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import streamgmm
-from streamgmm import checkpoint, datasets, events, plots, training
+from streamgmm import checkpoint, commands, datasets, events, plots, training
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.paper import rules_table, tables
 from streamgmm.paper.plan import Plan
@@ -121,6 +122,9 @@ def demo(
     )
 
 
+app.command()(commands.train)
+app.command()(commands.score)
+
 paper = typer.Typer(no_args_is_help=True, help="Tables of measured results, each made by one command.")
 app.add_typer(paper, name="paper")
 
@@ -139,6 +143,7 @@ def _known(chosen: list[str] | None) -> list[str]:
 
 
 def _make_tables(wanted: list[str], plan: Plan, as_json: bool) -> None:
+    datasets.ensure(plan.names)
     people.print(
         f"{', '.join(wanted)}: about {tables.seconds(wanted, plan) / 60:.0f} minutes; records in {plan.folder}"
     )
@@ -193,6 +198,9 @@ def main() -> None:
     """Runs a command; what goes wrong is said in one line unless --debug asks for the traceback."""
     try:
         app()
+    except BrokenProcessPool:
+        people.print("[red]streamgmm:[/red] a process was killed, perhaps for want of memory. Try fewer with --jobs.")
+        sys.exit(1)
     except (ValueError, OSError, ImportError) as problem:
         if "--debug" in sys.argv:
             raise

@@ -188,3 +188,17 @@ def _fetch(name: str) -> Arrays:
     place.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(place, packed.getvalue())
     return arrays
+
+
+def ensure(names: Iterable[str]) -> None:
+    """Raises, naming all of them, if some data sets are neither here nor to be fetched; fetches what can be."""
+    problems = []
+    for name in names:
+        if any((folder / FILES[name]).exists() or (folder / name).exists() for folder in folders()):
+            continue
+        try:
+            _find(name)
+        except FileNotFoundError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise FileNotFoundError(" ".join(problems))

@@ -296,6 +296,10 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model and its training state to one safetensors file."""
+        self._save(path)
+
+    def _save(self, path: str | os.PathLike[str], also: dict[str, Any] | None = None) -> None:
+        """Writes the model, with JSON-ready facts of the caller's beside it."""
         params = self.get_params(deep=False)
         arrays = {name: np.asarray(params.pop(name)) for name in _INITS if params[name] is not None}
         if isinstance(self.rule, rules.Rule):
@@ -304,12 +308,17 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
             params["random_state"] = None  # the generator in use is part of the training state
         params = {k: v.item() if isinstance(v, np.generic) else v for k, v in params.items() if k not in _INITS}
         names = getattr(self, "feature_names_in_", None)
-        facts = {"params": params, "feature_names": None if names is None else list(names)}
+        facts = {"params": params, "feature_names": None if names is None else list(names), "also": also or {}}
         checkpoint.save(path, self._state, facts, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a model; ``partial_fit`` goes on from it as if nothing had happened."""
+        return cls._load(path)[0]
+
+    @classmethod
+    def _load(cls, path: str | os.PathLike[str]) -> tuple[Self, dict[str, Any]]:
+        """A model, and the facts that ``_save`` was given."""
         state, facts, arrays = checkpoint.load(path)
         try:
             params = {**facts["params"], **arrays}
@@ -328,7 +337,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         model.n_features_in_ = state.parameters.n_features
         if names is not None:
             model.feature_names_in_ = np.array(names, dtype=object)
-        return model
+        return model, dict(facts.get("also") or {})
 
     def to_sklearn(self) -> Any:
         """A fitted float64 ``sklearn.mixture.GaussianMixture`` with the same parameters."""

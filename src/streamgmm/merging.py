@@ -38,6 +38,11 @@ class Round(NamedTuple):
         """Share of all steps that each replica has taken, (R,)."""
         return np.array(self.taken) / sum(self.taken)
 
+    @property
+    def variance_max(self) -> float:
+        """Beyond it a variance has no scale."""
+        return float(1 / self.scale_bounds[0] ** 2)
+
     def column(self, name: str) -> npt.NDArray[np.float64]:
         """One number a component from the state of each replica: (K, R)."""
         return np.stack([r.state[name] for r in self.replicas], axis=1)
@@ -50,7 +55,7 @@ def average_parameters(done: Round, out: Part, rows: range) -> None:
         return Pair(part.parameters.means_buffer, part.parameters.scales_buffer)
 
     shares = np.tile(done.shares, (len(out.parameters), 1))
-    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows, moments=False)
+    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows)
     out.parameters.refresh(rows)
     part = slice(rows.start, rows.stop)
     logits = np.stack([r.parameters.logits[part] for r in done.replicas])
@@ -64,7 +69,8 @@ def add_moments(done: Round, out: Part, rows: range, shares: npt.NDArray[np.floa
     def pair(part: Part) -> Pair:
         return Pair(part.parameters.means_buffer, part.state["variances"])
 
-    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows, moments=True)
+    parts = [pair(r) for r in done.replicas]
+    kernels.merge_rows(pair(out), pair(done.start), parts, shares, rows, variance_max=done.variance_max)
     kernels.rescale(out.parameters, out.state["variances"], done.scale_bounds, rows)
 
 
@@ -74,7 +80,7 @@ def add_means(done: Round, out: Part, rows: range, shares: npt.NDArray[np.float6
     def pair(part: Part) -> Pair:
         return Pair(part.parameters.means_buffer, part.parameters.scales_buffer)
 
-    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows, moments=False)
+    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows)
 
 
 def add_collected(done: Round, out: Part, rows: range, shares: npt.NDArray[np.float64]) -> None:
@@ -83,4 +89,5 @@ def add_collected(done: Round, out: Part, rows: range, shares: npt.NDArray[np.fl
     def pair(part: Part) -> Pair:
         return Pair(part.state["means"], part.state["variances"])
 
-    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows, moments=True)
+    parts = [pair(r) for r in done.replicas]
+    kernels.merge_rows(pair(out), pair(done.start), parts, shares, rows, variance_max=done.variance_max)

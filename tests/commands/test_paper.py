@@ -93,7 +93,7 @@ def test_tables(few_digits: Path, table: str) -> None:
     assert "minutes" in done.stderr
     made = json.loads(done.stdout)[table]
     assert made[0]["rows"]
-    written = (few_digits / "runs" / "paper" / "quick" / f"{table}.md").read_text(encoding="utf8")
+    written = (few_digits / "runs" / "paper" / "quick" / f"{table}-mnist.md").read_text(encoding="utf8")
     assert made[0]["title"] in written
     if table == "figures":
         pictures = few_digits / "runs" / "paper" / "quick" / "pictures"
@@ -119,7 +119,9 @@ def test_a_killed_run_gives_the_same_tables(few_digits: Path) -> None:
     before = {p.name: p.stat().st_mtime_ns for p in records.glob("mnist-*.json")}
     again = subprocess.run([*command, "--out", "cut"], cwd=few_digits, capture_output=True, text=True, check=True)
     assert again.stdout == whole.stdout
-    assert (records / "streaming.md").read_text() == (few_digits / "whole" / "quick" / "streaming.md").read_text()
+    assert (records / "streaming-mnist.md").read_text() == (
+        few_digits / "whole" / "quick" / "streaming-mnist.md"
+    ).read_text()
     assert {n: (records / n).stat().st_mtime_ns for n in before} == before
 
 
@@ -129,3 +131,33 @@ def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "data set 'cifar' is unknown" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_table_without_anything_to_say_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.zeros((20, 5), np.float32)
+    np.savez(tmp_path / "isolet.npz", x_train=x, y_train=np.ones(20), x_test=x, y_test=np.ones(20))
+    monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
+    command = [sys.executable, "-m", "streamgmm.cli", "paper", "clustering", "--quick", "--dataset", "isolet"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "clustering has nothing to say about isolet" in " ".join(done.stderr.split())
+
+
+def test_all_missing_data_are_named_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    command = [
+        sys.executable,
+        "-m",
+        "streamgmm.cli",
+        "paper",
+        "streaming",
+        "--dataset",
+        "svhn",
+        "--dataset",
+        "notmnist",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "svhn.npz was not found" in " ".join(done.stderr.split())
+    assert "notmnist.npz was not found" in " ".join(done.stderr.split())

@@ -53,6 +53,27 @@ def test_winners_and_losses_are_those_of_the_full_scan(
     assert_same(rule, p, (near + spread * rng.normal(size=(100, features))).astype(dtype))
 
 
+@pytest.mark.parametrize("rule", ["sgd", "natural"])
+def test_most_is_not_even_looked_at(rule: str) -> None:
+    rng = np.random.default_rng(0)
+    p = kernels.Parameters(rng.random((64, 400), dtype=np.float32), np.full((64, 400), 4.4), np.zeros(64))
+    x = p.means[rng.integers(64, size=500)] + rng.normal(0, 0.25, (500, 400)).astype(np.float32)
+    fast, full = (int(learned(rule, p, x, scan_all)[0].looked[0]) for scan_all in (False, True))
+    assert full == 500 * p.means_buffer.size
+    assert fast < 0.4 * full
+
+
+def test_a_bad_bargain_is_given_up() -> None:
+    """Where components differ a little everywhere, abandoning looks at more than the full scan, and is stopped."""
+    rng = np.random.default_rng(0)
+    means = 0.5 + 0.001 * rng.normal(size=(32, 400))
+    p = kernels.Parameters(means.astype(np.float32), np.full(means.shape, 4.0), np.zeros(32))
+    x = rng.random((500, 400)).astype(np.float32)
+    fast, full = (int(learned("sgd", p, x, scan_all)[0].looked[0]) for scan_all in (False, True))
+    assert fast < 1.05 * full
+    assert_same("sgd", p, x)
+
+
 def test_every_width(width: str) -> None:
     rng = np.random.default_rng(0)
     p = random_parameters(rng, 33, 400, np.float32)

@@ -17,7 +17,14 @@ from streamgmm.training import TrainingState
 from tests.conftest import random_parameters
 
 BOUNDS = (1e-3, 20**0.5)
-RULES = [SGD(0.01, 0.001), Natural(), Natural(half_life=20), StochasticEM(accumulate=0), StochasticEM()]
+RULES = [
+    SGD(0.01, 0.001),
+    Natural(),
+    Natural(half_life=20),
+    StochasticEM(accumulate=0),
+    StochasticEM(),
+    StochasticEM(accumulate=0, half_life=50),
+]
 names = pytest.mark.parametrize("rule", RULES, ids=str)
 
 
@@ -130,6 +137,45 @@ class TestEstimator:
         second = StreamingGaussianMixture.load(tmp_path / "model.safetensors").partial_fit(self.x[cut:])
         np.testing.assert_array_equal(whole.means_, second.means_)
         np.testing.assert_array_equal(whole.precisions_, second.precisions_)
+
+    @pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+    def test_reports_do_not_depend_on_chunks(self, rule: str) -> None:
+        whole, cut = self.model(rule, period=100), self.model(rule, period=100)
+        expected = whole._learn(self.x)
+        found = [c for start in range(0, 3000, 70) for c in cut._learn(self.x[start : start + 70])]
+        assert found == expected
+
+    def test_checks_that_matter_are_not_left_out(self) -> None:
+        """Replicas outlast a check only where nothing hangs on it."""
+        x = np.tile(self.x, (20, 1))
+        one, two = (StreamingGaussianMixture(9, rule="sgd", period=200, n_jobs=n, random_state=0) for n in (1, 2))
+        assert one.partial_fit(x).learning_rate_ == two.partial_fit(x).learning_rate_ == 0.001
+        sem = self.model("sem", period=100).partial_fit(self.x[:150])
+        assert not sem._training.rule_state["accumulating"]
+        natural = self.model(sigma_init=0.26, period=100).partial_fit(self.x[:1500])
+        assert natural.sigma_ == 0.01
+        assert natural._training.rule_state["narrow_at"] > 0
+
+    @pytest.mark.parametrize("rule", ["natural", "sem"])
+    def test_half_life_does_not_depend_on_threads(self, rule: str) -> None:
+        """After one half-life of new data about half of the way is gone."""
+        rng = np.random.default_rng(0)
+        old, new = (rng.normal(m, 0.25, (4000, 5)).astype(np.float32) for m in (0.2, 0.8))
+        for threads in (1, 2, 4):
+            model = StreamingGaussianMixture(
+                1, rule=rule, half_life=1000, period=100, n_jobs=threads, random_state=0
+            ).partial_fit(old)
+            moved = (model.partial_fit(new[:1000]).means_.mean() - 0.2) / 0.6
+            assert 0.4 < moved < 0.6, (threads, moved)
+
+    @pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+    def test_an_absurd_sample_leaves_nothing_that_cannot_be_saved(self, rule: str, tmp_path: Any) -> None:
+        x = self.x.copy()
+        x[700] = 1e30
+        model = self.model(rule, period=100).partial_fit(x[:500]).partial_fit(x[500:])
+        model.save(tmp_path / "model.safetensors")
+        again = StreamingGaussianMixture.load(tmp_path / "model.safetensors")
+        np.testing.assert_array_equal(again.means_, model.means_)
 
     def test_twice_the_same(self) -> None:
         np.testing.assert_array_equal(self.model().partial_fit(self.x).means_, self.model().partial_fit(self.x).means_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -27,10 +27,10 @@ Out = TypeVar("Out")
 class Replicated(Rule):
     """``rule``, learned by so many replicas.
 
-    A round lasts from one check to the next; once annealing is over and replicas hardly move, at least ``LONG_ROUND``
-    samples for each of them. In step t of a round replica t mod R learns; all start the round from the same parameters
-    and are merged at its end, and whenever somebody looks. The outcome depends on the number of replicas, not on the
-    machine or the moment.
+    A round lasts from one check to the next; where nothing hangs on a check and replicas hardly move, up to
+    ``LONG_ROUND`` samples for each of them. In step t of a round replica t mod R learns; all start the round from the
+    same parameters and are merged at its end, and whenever somebody looks. The outcome depends on the number of
+    replicas, not on the machine or the moment.
     """
 
     name: ClassVar[str] = "replicated"
@@ -69,8 +69,9 @@ class Replicated(Rule):
 
         def learn(r: int) -> Steps:
             own = work._replace(x=_rows(work, shares[r]))
-            return self.rule.advance(replicas[r].state, replicas[r].parameters, own)
+            return rule.advance(replicas[r].state, replicas[r].parameters, own)
 
+        rule = self.rule.one_of(self.replicas)
         reports = together(self.replicas, learn, range(self.replicas))
         for r, replica in enumerate(replicas):
             self._keep(state, r, replica.state)
@@ -90,7 +91,8 @@ class Replicated(Rule):
         together(self.replicas, lambda rows: self.rule.merge(done, out, rows), ranges)
 
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        if moment.annealed and 0 < state["learned"] < LONG_ROUND * self.replicas:
+        long = min(LONG_ROUND * self.replicas, self.rule.memory / 4)  # replicas must not forget where they started
+        if 0 < state["learned"] < long and self.rule.waits(state, moment):
             return
         self._end_round(state, parameters, moment.scale_bounds)
         self.rule.check(state, parameters, moment)
@@ -107,7 +109,9 @@ class Replicated(Rule):
         self.rule.merge(done, out, rows)
 
     def learning_rate(self, state: RuleState) -> float:
-        return self.rule.learning_rate(state)
+        if not state["turn"]:
+            return self.rule.learning_rate(state)
+        return self.rule.learning_rate({n[9:]: v for n, v in state.items() if n.startswith("replica0.")})
 
     def settings(self) -> dict[str, Any]:
         return {"name": self.name, "rule": self.rule.settings(), "replicas": self.replicas}
@@ -152,14 +156,18 @@ def _joined(reports: list[Steps], shares: list[range], steps: int) -> Steps:
     losses, tops = np.empty(steps), np.empty(steps)
     for report, own in zip(reports, shares, strict=True):
         losses[own.start :: own.step], tops[own.start :: own.step] = report.losses, report.max_components
-    return Steps(losses, tops, sum(r.wins for r in reports), sum(r.received for r in reports))  # type: ignore[arg-type]
+    wins, received, looked = (np.sum([getattr(r, name) for r in reports], axis=0) for name in Steps._fields[2:])
+    return Steps(losses, tops, wins, received, looked)
 
 
 def together(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
     """``map`` on threads; the last item runs here, where somebody waits anyway."""
     *others, last = items
     futures = [_pool(threads, os.getpid()).submit(work, item) for item in others]
-    mine = work(last)
+    try:
+        mine = work(last)
+    finally:
+        wait(futures)  # nobody may still be writing when we return, not even after Ctrl-C
     return [*(f.result() for f in futures), mine]
 
 

@@ -146,13 +146,15 @@ class Parameters:
 class Steps(NamedTuple):
     """What steps report.
 
-    Of each step the mean objective and the mean L̂; of each component samples won and weight received.
+    Of each step the mean objective and the mean L̂; of each component samples won and weight received; of all of them
+    the terms of distances that were looked at (batch size 1), one number.
     """
 
     losses: npt.NDArray[np.float64]
     max_components: npt.NDArray[np.float64]
     wins: npt.NDArray[np.int64]
     received: npt.NDArray[np.float64]
+    looked: npt.NDArray[np.int64]
 
 
 def _samples(x: npt.ArrayLike, parameters: Parameters) -> Floats:
@@ -165,7 +167,8 @@ def _samples(x: npt.ArrayLike, parameters: Parameters) -> Floats:
 def _side_by_side(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Floats:
     """Rows of ``dtype`` whose features are adjacent; rows themselves may be any distance apart."""
     rows = rows.astype(dtype, copy=False)
-    if rows.flags.c_contiguous or (rows.strides[1] == rows.itemsize and rows.strides[0] > 0):
+    side_by_side = rows.strides[1] == rows.itemsize and rows.strides[0] > 0 and rows.strides[0] % rows.itemsize == 0
+    if rows.flags.aligned and (rows.flags.c_contiguous or side_by_side):
         return rows
     return np.ascontiguousarray(rows)
 
@@ -281,7 +284,9 @@ def _batches(parameters: Parameters, x: npt.ArrayLike, batch_size: int) -> tuple
     if rest:
         raise ValueError(f"{len(rows)} samples are not whole batches of {batch_size}.")
     size = len(parameters)
-    return rows, Steps(np.empty(steps), np.empty(steps), np.zeros(size, np.int64), np.zeros(size))
+    return rows, Steps(
+        np.empty(steps), np.empty(steps), np.zeros(size, np.int64), np.zeros(size), np.zeros(1, np.int64)
+    )
 
 
 class Scores(NamedTuple):
@@ -319,15 +324,31 @@ class Pair(NamedTuple):
 
 
 def merge_rows(
-    out: Pair, start: Pair, replicas: list[Pair], shares: npt.NDArray[np.float64], rows: range, *, moments: bool
+    out: Pair,
+    start: Pair,
+    replicas: list[Pair],
+    shares: npt.NDArray[np.float64],
+    rows: range,
+    *,
+    variance_max: float | None = None,
 ) -> None:
     """Moves components ``rows`` of ``start`` by shares (K, R) of what each replica did to them.
 
-    OUT out, IN start, IN replicas. With ``moments`` the second array holds variances, merged about the means.
+    OUT out, IN start, IN replicas. With ``variance_max`` the second array holds variances, merged about the means.
     """
     firsts, seconds = [r.means for r in replicas], [r.second for r in replicas]
     merge: Any = _native.merge_rows  # its stub knows no lists of arrays
-    merge(*out, *start, firsts, seconds, np.ascontiguousarray(shares), moments, rows.start, rows.stop)
+    merge(
+        *out,
+        *start,
+        firsts,
+        seconds,
+        np.ascontiguousarray(shares),
+        variance_max is not None,
+        variance_max or 0.0,
+        rows.start,
+        rows.stop,
+    )
 
 
 def rescale(parameters: Parameters, variances: Floats, scale_bounds: tuple[float, float], rows: range) -> None:

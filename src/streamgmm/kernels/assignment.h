@@ -34,9 +34,12 @@ inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter
     take_row(x, step, m.features, m.stride, scratch.samples);
     Win win;
     if (scratch.scout.active) {
+        const std::size_t before = scratch.scout.spent;
         win.component = find_best(m, scratch.samples, scratch.log_weights, scratch, &win.loss);
         win.max_component = win.loss;
+        *report.looked += std::int64_t(scratch.scout.spent - before);
     } else {
+        *report.looked += std::int64_t(m.components * m.stride);
         score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
         win = pick(g, scratch.scores, scratch.pair);
     }

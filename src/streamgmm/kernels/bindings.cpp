@@ -110,13 +110,15 @@ template <class T> struct Steps {
     Report report;
 
     Steps(Rows<T> &means, Rows<T> &scales, Vector &logits, Vector &log_dets, const Data &x, double factor,
-          std::size_t batch_size, Vector &losses, Vector &max_components, Counts &wins, Vector &received)
+          std::size_t batch_size, Vector &losses, Vector &max_components, Counts &wins, Vector &received,
+          Counts &looked)
         : m(model<T>(means, scales, logits, log_dets, x.shape(1))), x(input<T>(x, m.features, factor)),
           count(batch_size ? x.shape(0) / batch_size : 0), report{losses.data(), max_components.data(), wins.data(),
-                                                                   received.data()} {
+                                                                   received.data(), looked.data()} {
         require(batch_size > 0 && x.shape(0) % batch_size == 0, "the samples must be whole batches");
         require(losses.shape(0) == count && max_components.shape(0) == count, "reports need one entry a step");
         require(wins.shape(0) == m.components && received.shape(0) == m.components, "wins need one entry a component");
+        require(looked.shape(0) == 1, "looked is one number");
     }
 
     bool scouts(const Filter &g, std::size_t batch_size, bool scan_all) const {
@@ -128,8 +130,8 @@ template <class T> struct Steps {
 template <class T>
 void sgd_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
                Matrix along_rows, Matrix along_columns, double rate, double scale_min, double scale_max, bool scan_all,
-               Vector losses, Vector max_components, Counts wins, Vector received) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received);
+               Vector losses, Vector max_components, Counts wins, Vector received, Counts looked) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received, looked);
     const Filter g = filter(along_rows, along_columns, steps.m.components);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
@@ -150,8 +152,8 @@ template <class T>
 void natural_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
                    Rows<T> variances, Vector counts, Matrix along_rows, Matrix along_columns, double growth, double count_max,
                    double scale_min, double scale_max, bool hold_scales, bool scan_all, Vector losses, Vector max_components,
-                   Counts wins, Vector received) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received);
+                   Counts wins, Vector received, Counts looked) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received, looked);
     const Filter g = filter(along_rows, along_columns, steps.m.components);
     const Moments<T> state = moments<T>(steps.m, means, variances, counts);
     nb::gil_scoped_release unlocked;
@@ -165,8 +167,8 @@ template <class T>
 void em_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
               Rows<T> moment_means, Rows<T> variances, Vector masses, double rate, double exponent, double rate_min,
               std::size_t first_step, double scale_min, double scale_max, bool accumulate, Vector losses,
-              Vector max_components, Counts wins, Vector received) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received);
+              Vector max_components, Counts wins, Vector received, Counts looked) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received, looked);
     const Moments<T> state = moments<T>(steps.m, moment_means, variances, masses);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
@@ -199,7 +201,8 @@ void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x
 
 template <class T>
 void merge_rows(Rows<T> means, Rows<T> second, Rows<T> start_means, Rows<T> start_second, std::vector<Rows<T>> replica_means,
-                std::vector<Rows<T>> replica_second, Matrix shares, bool moments, std::size_t first, std::size_t last) {
+                std::vector<Rows<T>> replica_second, Matrix shares, bool moments, double most, std::size_t first,
+                std::size_t last) {
     const std::size_t k = means.shape(0), stride = means.shape(1);
     auto alike = [&](const Rows<T> &a) { return a.shape(0) == k && a.shape(1) == stride; };
     require(alike(second) && alike(start_means) && alike(start_second), "arrays to merge differ in shape");
@@ -211,7 +214,7 @@ void merge_rows(Rows<T> means, Rows<T> second, Rows<T> start_means, Rows<T> star
     for (const Rows<T> &r : replica_second) require(alike(r), "a replica differs in shape"), b.push_back(r.data());
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    loops<T>().merge_rows({start_means.data(), start_second.data(), a.data(), b.data(), shares.data(), a.size(), moments},
+    loops<T>().merge_rows({start_means.data(), start_second.data(), a.data(), b.data(), shares.data(), a.size(), moments, most},
                           stride, first, last, means.data(), second.data());
 }
 
@@ -255,23 +258,23 @@ template <class T> void bind(nb::module_ &m) {
     m.def("sgd_steps", &sgd_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "along_rows"_a.noconvert(),
           "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "scan_all"_a, "losses"_a.noconvert(),
-          "max_components"_a.noconvert(), "wins"_a.noconvert(), "received"_a.noconvert());
+          "max_components"_a.noconvert(), "wins"_a.noconvert(), "received"_a.noconvert(), "looked"_a.noconvert());
     m.def("natural_steps", &natural_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "variances"_a.noconvert(), "counts"_a.noconvert(),
           "along_rows"_a.noconvert(), "along_columns"_a.noconvert(), "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a,
           "hold_scales"_a, "scan_all"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(), "wins"_a.noconvert(),
-          "received"_a.noconvert());
+          "received"_a.noconvert(), "looked"_a.noconvert());
     m.def("em_steps", &em_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "moment_means"_a.noconvert(),
           "variances"_a.noconvert(), "masses"_a.noconvert(), "rate"_a, "exponent"_a, "rate_min"_a, "first_step"_a,
           "scale_min"_a, "scale_max"_a, "accumulate"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(),
-          "wins"_a.noconvert(), "received"_a.noconvert());
+          "wins"_a.noconvert(), "received"_a.noconvert(), "looked"_a.noconvert());
     m.def("score", &score<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "scores"_a.noconvert().none(),
           "log_likelihood"_a.noconvert().none(), "max_component"_a.noconvert().none(), "winner"_a.noconvert().none());
     m.def("merge_rows", &merge_rows<T>, "means"_a.noconvert(), "second"_a.noconvert(), "start_means"_a.noconvert(),
           "start_second"_a.noconvert(), "replica_means"_a.noconvert(), "replica_second"_a.noconvert(), "shares"_a.noconvert(),
-          "moments"_a, "first"_a, "last"_a);
+          "moments"_a, "most"_a, "first"_a, "last"_a);
     m.def("rescale", &rescale<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "variances"_a.noconvert(), "features"_a, "scale_min"_a, "scale_max"_a, "first"_a,
           "last"_a);

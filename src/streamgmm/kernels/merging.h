@@ -29,7 +29,8 @@ inline void merge_row(const Merge<T> &merge, std::size_t k, std::size_t stride, 
         for (std::size_t i = 0; i < count; ++i) {
             means[start + i] = T(double(old_means[i]) + shift[i]);
             const double value = double(old_second[i]) + square[i] - (merge.moments ? shift[i] * shift[i] : 0.0);
-            second[start + i] = T(merge.moments && value < 0 ? 0.0 : value);
+            const double bounded = value > 0 ? (value < merge.most ? value : merge.most) : 0.0; // also for NaN
+            second[start + i] = T(merge.moments ? bounded : value);
         }
     }
 }

@@ -59,11 +59,12 @@ template <class T> struct Scratch {
 };
 
 // What each step reports: OUT [steps], OUT [steps]. How often each component has won, and the weight that it has
-// received: INOUT [components].
+// received: INOUT [components]. Terms of distances that were looked at for single samples: INOUT [1].
 struct Report {
     double *losses, *max_components;
     std::int64_t *wins;
     double *received;
+    std::int64_t *looked;
 };
 
 struct SgdStep {
@@ -103,6 +104,7 @@ template <class T> struct Merge {
     const double *shares;                  // [components, replicas]
     std::size_t replicas;
     bool moments; // second moments about the means, not plain values
+    double most;  // of a second moment
 };
 
 template <class T> struct Table {

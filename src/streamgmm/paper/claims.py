@@ -142,7 +142,7 @@ def _passes(plan: Plan, found: Results) -> Table:
 
 
 def _speed(plan: Plan, found: Results) -> Table:
-    """Samples until σ has reached its minimum, against K."""
+    """Samples until the likelihood of the stream has settled, against K."""
     table = Table(
         "Claim: convergence time against K",
         "Samples until the smoothed max-component log-likelihood of the stream is within 1 % (of the "

@@ -70,7 +70,8 @@ def make(plan: Plan) -> list[Table]:
     wanted, found = results(plan)
     table = Table(
         "Drift on MNIST",
-        "Classes 1-8, then 0, then 9, two passes each, nothing revisited; test max-component log-likelihood "
+        f"Classes 1-8, then 0, then 9, {'one pass' if plan.quick else 'two passes'} each, nothing revisited; "
+        "test max-component log-likelihood "
         "after each part, mean "
         "± std over seeds. 'authors': the authors' released code on the same parts, one seed. sEM: "
         "step_init 0.05, step_decay "

@@ -40,15 +40,19 @@ def runs(plan: Plan) -> dict[str, Run]:
     return wanted
 
 
+def expected(plan: Plan) -> list[Run]:
+    """Curves are drawn from the runs of the claims."""
+    return [*runs(plan).values(), *claims.expected(plan)]
+
+
 def measure(run: Run) -> dict[str, Any]:
     """Trains a model and leaves it beside the records."""
     data, model, order = data_of(run), model_of(run), np.random.default_rng([run.seed, 1])
     checks = []
     for _ in range(run.passes):
         checks += feed(model, data.x_train, order.permutation(len(data.x_train)))
-    folder = Path(run.data["model"])
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save(folder / f"{Path(run.file).stem}.safetensors")
+    _model(run).parent.mkdir(parents=True, exist_ok=True)
+    model.save(_model(run))
     events = [{"samples": c.samples, **c._asdict()} for c in checks]
     return {"events": events[:: max(1, len(events) // 400)], "shape": list(data.shape or ())}
 
@@ -63,12 +67,15 @@ def pictures(plan: Plan) -> list[Table]:
 def draw(plan: Plan) -> list[Path]:
     """Draws all pictures into the folder ``pictures`` beside the records."""
     wanted = runs(plan)
+    for run in wanted.values():
+        if not _model(run).exists():
+            (plan.folder / run.file).unlink(missing_ok=True)  # a record without its model is no use
     found = measure_all(wanted.values(), measure, plan.folder, plan.jobs, "figures")
     place = plan.folder / "pictures"
     place.mkdir(parents=True, exist_ok=True)
     drawn: dict[str, Figure] = {"filters": plots.filters(torus(64), (2.0, 0.8, 0.3))}
     for name, run in wanted.items():
-        state = load(Path(run.data["model"]) / f"{Path(run.file).stem}.safetensors").state
+        state = load(_model(run)).state
         shape = found[run.file]["shape"]
         drawn[name] = plots.centroids(Mixture.view(state.parameters), state.grid, shape)
         if name == "centroids-mnist":
@@ -79,6 +86,10 @@ def draw(plan: Plan) -> list[Path]:
         paths.append(place / f"{name}.png")
         figure.savefig(paths[-1], dpi=60 if name.startswith(("centroids", "sem")) else 90)
     return paths
+
+
+def _model(run: Run) -> Path:
+    return Path(run.data["model"]) / f"{Path(run.file).stem}.safetensors"
 
 
 def _claim_curves(plan: Plan) -> dict[str, Figure]:

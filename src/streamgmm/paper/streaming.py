@@ -24,10 +24,15 @@ def grid(plan: Plan) -> list[dict[str, Any]]:
 def grid_runs(plan: Plan, names: list[str], part: dict[str, Any], sem: dict[str, Any]) -> dict[tuple[str, int], Run]:
     """One pass with seed 0 for each setting."""
     return {
-        (name, i): Run(name, "sem", 0, 1, {"rule": "sem", "sem": {**sem, **s}}, plan.part(name, **part))
+        (name, i): Run(name, "sem", 0, 1, {"rule": "sem", "sem": {**sem, **s}, **short(plan)}, plan.part(name, **part))
         for name in names
         for i, s in enumerate(grid(plan))
     }
+
+
+def short(plan: Plan) -> dict[str, int]:
+    """In the quick form there are fewer rows than a period has."""
+    return {"period": 100} if plan.quick else {}
 
 
 def best_of(plan: Plan, results: Results, runs: dict[tuple[str, int], Run], name: str, figure: str, more: bool) -> int:
@@ -37,7 +42,7 @@ def best_of(plan: Plan, results: Results, runs: dict[tuple[str, int], Run], name
 
 
 def method_runs(plan: Plan, name: str, rule: str, settings: dict[str, Any], **part: Any) -> list[Run]:
-    given = {"rule": rule, **settings}
+    given = {"rule": rule, **settings, **(short(plan) if rule == "sem" else {})}
     return [Run(name, rule, s, plan.passes, given, plan.part(name, **part)) for s in plan.seeds_of(name)]
 
 

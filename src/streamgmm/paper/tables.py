@@ -8,6 +8,7 @@ from typing import NamedTuple
 from streamgmm.checkpoint import write_atomically
 from streamgmm.paper import claims, clustering, drift, figures, initialisation, streaming
 from streamgmm.paper.plan import Plan, Table
+from streamgmm.paper.published import NAMES
 from streamgmm.paper.runs import Run, versions
 
 
@@ -26,7 +27,7 @@ TABLES: dict[str, Maker] = {
     "clustering": Maker(clustering.make, clustering.expected),
     "drift": Maker(drift.make, lambda plan: [r for group in drift.runs(plan).values() for r in group]),
     "claims": Maker(claims.make, claims.expected),
-    "figures": Maker(figures.pictures, lambda plan: list(figures.runs(plan).values())),
+    "figures": Maker(figures.pictures, figures.expected),
 }
 
 
@@ -38,9 +39,13 @@ def seconds(names: list[str], plan: Plan) -> float:
 def make(name: str, plan: Plan) -> list[Table]:
     """Makes a table, and leaves it as Markdown beside the records."""
     tables = TABLES[name].make(plan)
+    if not any(t.rows for t in tables):
+        raise ValueError(f"{name} has nothing to say about {', '.join(plan.names)}; try it with mnist.")
     about = "; ".join(f"{k} {v}" for k, v in versions().items())
-    seeds = "quick form: few rows, one pass, one seed" if plan.quick else f"{plan.seeds} seeds (Fruits 360: 3)"
-    text = f"{seeds}; {about}.\n\n" + "\n".join(t.markdown() for t in tables)
+    few = {"claims": f"{claims.SEEDS} seeds", "figures": "one seed"}.get(name, f"{plan.seeds} seeds (Fruits 360: 3)")
+    seeds = "quick form: few rows, one pass, one seed" if plan.quick else few
+    text = f"{seeds}; tables made with {about}.\n\n" + "\n".join(t.markdown() for t in tables)
     plan.folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(plan.folder / f"{name}.md", text.encode())
+    part = "" if set(plan.names) == set(NAMES) else "-" + "-".join(plan.names)
+    write_atomically(plan.folder / f"{name}{part}.md", text.encode())
     return tables

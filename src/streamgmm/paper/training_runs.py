@@ -97,7 +97,8 @@ def measure(run: Run) -> dict[str, Any]:
         clusters = bool(run.data.get("clusters")) and done == run.passes
         passes.append({**measured(model, test, clusters), "seconds": spent, "samples": model.n_samples_seen_})
         curve += [[c.samples, c.loss, c.max_component, c.sigma, c.learning_rate] for c in checks]
-    return {"passes": passes, "seconds": spent, "curve": curve[:: max(1, len(curve) // 200)]}
+    thinned = curve[:: max(1, len(curve) // 200)]
+    return {"passes": passes, "seconds": spent, "curve": [*thinned, *curve[-1:]]}
 
 
 def _means_from(run: Run) -> npt.NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict
+from math import inf
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -83,9 +84,22 @@ class Rule(ABC):
         """Makes the parameters show all that was learned; called before anybody looks."""
         return
 
+    def waits(self, state: RuleState, moment: Moment) -> bool:
+        """Whether this check may be left out, because nothing hangs on it: replicas then go on undisturbed."""
+        return False
+
     def splits(self, state: RuleState) -> bool:
         """Whether replicas may learn side by side now."""
         return True
+
+    def one_of(self, replicas: int) -> Rule:
+        """The rule as each of so many replicas follows it."""
+        return self
+
+    @property
+    def memory(self) -> float:
+        """Samples after which what was learned counts half; infinite if nothing is forgotten."""
+        return float(getattr(self, "half_life", None) or inf)
 
     @abstractmethod
     def merge(self, done: Round, out: Part, rows: range) -> None:

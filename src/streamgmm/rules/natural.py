@@ -110,6 +110,9 @@ class Natural(Rule):
                 state.update(_scalars(next_restart=moment.samples + pause))
         parameters.logits[:] = np.log(np.maximum(state["weights"], 1e-9))
 
+    def waits(self, state: RuleState, moment: Moment) -> bool:
+        return bool(state["narrow_at"] >= 0)
+
     def merge(self, done: Round, out: Part, rows: range) -> None:
         """Counts and weighted sums add; where all replicas together received more than the count, they average."""
         part = slice(rows.start, rows.stop)

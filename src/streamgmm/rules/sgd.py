@@ -56,6 +56,10 @@ class SGD(Rule):
         if moment.shrunk:
             state["learning_rate"] = np.array(max(self.shrink * self.learning_rate(state), self.learning_rate_min))
 
+    def waits(self, state: RuleState, moment: Moment) -> bool:
+        falling = moment.shrunk and self.learning_rate(state) > self.learning_rate_min
+        return moment.annealed and not falling
+
     def merge(self, done: Round, out: Part, rows: range) -> None:
         average_parameters(done, out, rows)
 

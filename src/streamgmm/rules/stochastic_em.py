@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import ClassVar, Literal
 
@@ -113,6 +113,13 @@ class StochasticEM(Rule):
         state["accumulating"], state["step"] = np.array(False), np.array(0)
         state["means"] = np.empty((0, 0), parameters.dtype)  # from now on the model's own means are the statistics
 
+    def waits(self, state: RuleState, moment: Moment) -> bool:
+        return not state["accumulating"]
+
+    def one_of(self, replicas: int) -> StochasticEM:
+        """A replica sees fewer samples, so its half-life is shorter in its own."""
+        return self if self.half_life is None else replace(self, half_life=max(1.0, self.half_life / replicas))
+
     def splits(self, state: RuleState) -> bool:
         return "buffer" not in state  # samples for k-means stay together, in their order
 
@@ -145,7 +152,7 @@ def _look(parameters: Parameters, work: Work) -> Steps:
     found = kernels.score(parameters, work.x, work.factor)
     losses, tops = (v.reshape(-1, work.batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
     wins = np.bincount(found.winner, minlength=len(parameters))
-    return Steps(losses, tops, wins, wins.astype(np.float64))
+    return Steps(losses, tops, wins, wins.astype(np.float64), np.zeros(1, np.int64))
 
 
 def _kmeans(state: RuleState, rng: np.random.Generator) -> None:

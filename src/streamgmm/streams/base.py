@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -40,6 +42,7 @@ class Source(ABC):
 
     name: str
     feature_names: list[str] | None = None
+    factor: float = 1.0  # by which rows of bytes are to be multiplied
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
@@ -58,3 +61,38 @@ def rows_per_chunk(n_features: int, itemsize: int = 4) -> int:
 
 def first_row(start: Position | None) -> int:
     return 0 if start is None else int(start["row"])
+
+
+def ahead(chunks: Iterator[Chunk], depth: int = 2) -> Iterator[Chunk]:
+    """The same chunks, read by a thread of its own, at most ``depth`` ahead: reading overlaps with learning."""
+    waiting: queue.Queue[Chunk | BaseException | None] = queue.Queue(depth)
+    over = threading.Event()
+
+    def put(item: Chunk | BaseException | None) -> bool:
+        while not over.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def read() -> None:
+        try:
+            for chunk in chunks:
+                if not put(chunk):
+                    return
+            put(None)
+        except BaseException as problem:  # whatever it is, it belongs to whoever waits
+            put(problem)
+
+    thread = threading.Thread(target=read, name="streamgmm-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while (item := waiting.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        over.set()
+        thread.join(timeout=5)

@@ -1,4 +1,4 @@
-"""Folders and zip files of images: every image is a row of pixels in [0, 255]."""
+"""Folders and zip files of images: every image is a row of bytes, which count times 1/255."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 class Images(Source):
     """All images below a folder, or in a zip file, in the order of their names; all must have the first one's shape."""
+
+    factor = 1 / 255
 
     def __init__(self, path: Path, *, skip_bad: bool = False) -> None:
         try:

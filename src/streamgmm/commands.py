@@ -1,0 +1,150 @@
+"""`streamgmm train` and `streamgmm score`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from streamgmm import running, scoring
+from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.progress import live_line
+from streamgmm.streams import open_source
+
+people = Console(stderr=True)
+
+
+class BadRows(StrEnum):
+    stop = "stop"
+    skip = "skip"
+
+
+SourceName = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A file, a folder of images, '-', or glyphs:A-E,F-J.")
+]
+ColumnNames = Annotated[str | None, typer.Option("--columns", help="Features, separated by commas; all if not given.")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="A column to keep beside the scores, not a feature.")]
+OnBadRows = Annotated[BadRows, typer.Option("--bad-rows", help="What to do with rows that cannot be read.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
+
+
+def train(
+    source: SourceName,
+    out: Annotated[Path, typer.Option(help="Folder of the run: model.safetensors, events.jsonl.")],
+    rule: Annotated[str, typer.Option(help="natural, sgd or sem.")] = "natural",
+    components: Annotated[int, typer.Option(min=1, help="Number of Gaussians.")] = 64,
+    passes: Annotated[int, typer.Option(min=1, help="Passes over the source.")] = 1,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more when the source ends.")] = False,
+    samples: Annotated[int | None, typer.Option(min=1, help="Stop after about so many samples.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the start.")] = 0,
+    precision_max: Annotated[float, typer.Option(help="Largest precision of a feature.")] = 20.0,
+    half_life: Annotated[
+        float | None, typer.Option(help="In samples: what was learned so long ago counts half.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Threads.")] = 1,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Samples between two checkpoints.")] = 100_000,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
+    columns: ColumnNames = None,
+    id_column: IdColumn = None,
+    bad_rows: OnBadRows = BadRows.stop,
+    as_json: AsJson = False,
+) -> None:
+    """Learns from a source; a stop at any moment loses nothing: --resume goes on."""
+    if out.exists() and any(out.iterdir()) and not resume:
+        raise ValueError(f"{out} is not empty. Go on with --resume, or choose another folder.")
+    out.mkdir(parents=True, exist_ok=True)
+    settings: dict[str, Any] = {"rule": rule, "precision_max": precision_max, "half_life": half_life, "n_jobs": jobs}
+    model = StreamingGaussianMixture(components, random_state=seed, **settings)
+    model._validate_params()
+    opened = open_source(
+        source, columns=_names(columns), id_column=id_column, skip_bad=bad_rows is BadRows.skip, seed=seed
+    )
+    known = running.resume(out) if resume else None
+    with _signals() as stopped:
+        journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
+        if known is not None:
+            journey.model, journey.place = known
+            people.print(f"going on after {journey.place.samples:,} samples")
+        journey.stop = lambda: stopped() or (samples is not None and journey.place.samples >= samples)
+        total = samples or (None if follow or opened.n_rows is None else opened.n_rows * passes)
+        with live_line("train", total) as show:
+            for word in journey.go():
+                show(word.samples, word.check)
+    place, final = journey.place, journey.model._training
+    outcome = {
+        "out": str(out),
+        "samples": place.samples,
+        "bad_rows": place.bad,
+        "finished": place.finished,
+        "max_component": final.annealing.max_component,
+        "sigma": final.annealing.sigma,
+        "live": final.live,
+    }
+    if as_json:
+        typer.echo(json.dumps(outcome))
+        return
+    skipped = f", {place.bad:,} bad rows left out" if place.bad else ""
+    ending = "" if place.finished else " Stopped before the end: go on with --resume."
+    people.print(
+        f"{place.samples:,} samples learned{skipped}; the model is {escape(str(out / running.MODEL))}.{ending}"
+    )
+
+
+def score(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of a run.")],
+    source: SourceName,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv, .ndjson or .parquet file; standard output if not given.")
+    ] = None,
+    columns: ColumnNames = None,
+    id_column: IdColumn = None,
+    bad_rows: OnBadRows = BadRows.stop,
+    as_json: Annotated[bool, typer.Option("--json", help="Lines of JSON instead of CSV on standard output.")] = False,
+) -> None:
+    """Scores every row of a source: log-likelihood, best component and its responsibility."""
+    path = model / running.MODEL if model.is_dir() else model
+    mixture = StreamingGaussianMixture.load(path).mixture_
+    opened = open_source(source, columns=_names(columns), id_column=id_column, skip_bad=bad_rows is BadRows.skip)
+    with (
+        scoring.writer(out, sys.stdout, "ndjson" if as_json else "csv") as write,
+        live_line("score", opened.n_rows) as show,
+    ):
+        done = 0
+        for found in scoring.scored(mixture, opened):
+            write(found)
+            done += len(found["row"])
+            show(done, None)
+    if out is not None:
+        people.print(f"{done:,} rows scored into {escape(str(out))}.")
+
+
+def _names(columns: str | None) -> list[str] | None:
+    return None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+
+
+@contextmanager
+def _signals() -> Iterator[Any]:
+    """Ctrl-C and SIGTERM end a run after the chunk at hand, with a last checkpoint; a second one ends it at once."""
+    caught: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        caught.append(number)
+        if len(caught) > 1:
+            raise KeyboardInterrupt
+        people.print("stopping after a last checkpoint …")
+
+    before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(caught)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

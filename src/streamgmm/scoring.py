@@ -1,0 +1,113 @@
+"""Scores of a stream, row by row: log-likelihood, component and its responsibility, beside the row's number or id."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm import inputs
+from streamgmm.mixture import Mixture
+from streamgmm.streams.base import Chunk, Source, SourceError, ahead
+
+COLUMNS = ("row", "id", "log_likelihood", "component", "responsibility")
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def scored(mixture: Mixture, source: Source) -> Iterator[Columns]:
+    """For each chunk, arrays of one entry a row."""
+    for chunk in ahead(source.chunks()):
+        if len(chunk.rows):
+            yield _scores(mixture, source, chunk)
+
+
+def _scores(mixture: Mixture, source: Source, chunk: Chunk) -> Columns:
+    rows = chunk.rows
+    if rows.shape[1] != mixture.n_features:
+        raise SourceError(
+            f"rows of {source.name} have {rows.shape[1]} features; the model has {mixture.n_features}. "
+            "Choose columns with --columns."
+        )
+    dtype = np.dtype(mixture.means.dtype)
+    inputs.refuse_unfit(rows, dtype, f"{source.name} (from row {chunk.numbers[0]} on)")
+    if rows.dtype == np.uint8:
+        rows = np.multiply(rows, source.factor, dtype=dtype)
+    found: Columns = {"row": chunk.numbers}
+    if chunk.ids is not None:
+        found["id"] = np.array(chunk.ids, dtype=object)
+    responsibilities = mixture.responsibilities(rows)
+    best = responsibilities.argmax(1)
+    found["log_likelihood"] = mixture.log_prob(rows)
+    found["component"] = best
+    found["responsibility"] = responsibilities[np.arange(len(best)), best]
+    return found
+
+
+Write = Callable[[Columns], None]
+
+
+@contextmanager
+def writer(path: Path | None, out: TextIO, kind: str = "csv") -> Iterator[Write]:
+    """A function that writes scores to a file (its ending decides the form) or, without a path, to ``out``."""
+    form = kind if path is None else path.suffix.lstrip(".")
+    if form == "parquet" and path is not None:
+        with _parquet(path) as write:
+            yield write
+    elif form in ("csv", "ndjson", "jsonl"):
+        text = _csv if form == "csv" else _ndjson
+        if path is None:
+            yield text(out)
+        else:
+            with path.open("w", newline="", encoding="utf8") as file:
+                yield text(file)
+    else:
+        raise ValueError(f"scores cannot be written as {form!r}; expected csv, ndjson or parquet.")
+
+
+def _csv(file: TextIO) -> Write:
+    lines = csv.writer(file)
+    known: list[str] = []
+
+    def write(columns: Columns) -> None:
+        if not known:
+            known.extend(columns)
+            lines.writerow(known)
+        lines.writerows(zip(*(columns[name].tolist() for name in known), strict=True))
+
+    return write
+
+
+def _ndjson(file: TextIO) -> Write:
+    def write(columns: Columns) -> None:
+        for values in zip(*(v.tolist() for v in columns.values()), strict=True):
+            file.write(json.dumps(dict(zip(columns, values, strict=True))) + "\n")
+
+    return write
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Write]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as problem:
+        raise ImportError("Parquet files need pyarrow: pip install 'streamgmm[parquet]'") from problem
+    open_file: list[Any] = []
+
+    def write(columns: Columns) -> None:
+        table = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+        if not open_file:
+            open_file.append(pq.ParquetWriter(path, table.schema))
+        open_file[0].write_table(table)
+
+    try:
+        yield write
+    finally:
+        for file in open_file:
+            file.close()

@@ -1,0 +1,183 @@
+"""Kills at random moments: no sample lost, none learned twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from streamgmm import running
+from streamgmm.checkpoint import ModelFileError
+from streamgmm.streams import open_source
+
+COMMAND = [sys.executable, "-m", "streamgmm.cli", "train"]
+SETTINGS = ["--components", "16", "--checkpoint-every", "3000", "--passes", "2"]
+
+
+def write(folder: Path, kind: str, rows: int) -> Path:
+    rng = np.random.default_rng(0)
+    x = (0.3 * rng.random((rows, 40)) + 0.5 * (rng.integers(4, size=(rows, 1)) == np.arange(40) % 4)).astype(np.float32)
+    path = folder / f"x.{kind}"
+    if kind == "npy":
+        np.save(path, x)
+    elif kind == "csv":
+        path.write_text("".join(",".join(f"{v:.5f}" for v in row) + "\n" for row in x))
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), 40)
+        pq.write_table(pa.table({"v": vectors}), path, row_group_size=5000)
+    return path
+
+
+def train(source: Path, out: Path, *more: str) -> None:
+    subprocess.run([*COMMAND, str(source), "--out", str(out), *SETTINGS, *more], check=True, capture_output=True)
+
+
+def assert_same(here: Path, there: Path) -> None:
+    found, expected = load_file(here / running.MODEL), load_file(there / running.MODEL)
+    assert set(found) == set(expected)
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+def events(folder: Path) -> list[dict]:
+    lines = (folder / running.EVENTS).read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+
+
+def kill_and_resume(tmp_path: Path, kind: str, rows: int, kills: int, *more: str) -> None:
+    source = write(tmp_path, kind, rows)
+    begin = time.perf_counter()
+    train(source, tmp_path / "whole", *more)
+    lasts = time.perf_counter() - begin
+    moments = random.Random(0)
+    out = tmp_path / "killed"
+    for _ in range(kills):
+        running_process = subprocess.Popen(
+            [*COMMAND, str(source), "--out", str(out), *SETTINGS, *more, "--resume"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            running_process.wait(timeout=moments.uniform(0.4, 1.0) * lasts)
+        except subprocess.TimeoutExpired:
+            os.killpg(running_process.pid, signal.SIGKILL)
+            running_process.wait()
+    train(source, out, *more, "--resume")
+    assert_same(out, tmp_path / "whole")
+    assert events(out) == events(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
+def test_three_kills(tmp_path: Path, kind: str) -> None:
+    kill_and_resume(tmp_path, kind, 60_000 if kind == "csv" else 200_000, 3)
+
+
+def test_three_kills_with_threads(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, "npy", 200_000, 3, "--jobs", "2", "--rule", "sgd")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
+def test_twenty_kills(tmp_path: Path, kind: str) -> None:
+    kill_and_resume(tmp_path, kind, 120_000 if kind == "csv" else 1_500_000, 20)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_polite_stop_leaves_a_checkpoint(tmp_path: Path, number: int) -> None:
+    out = tmp_path / "run"
+    command = [*COMMAND, "glyphs:A-J", "--out", str(out), "--json"]
+    going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    while not (out / running.EVENTS).exists():
+        assert going.poll() is None
+        time.sleep(0.05)
+    going.send_signal(number)
+    printed, _ = going.communicate(timeout=60)
+    outcome = json.loads(printed)
+    assert going.returncode == 0
+    assert not outcome["finished"]
+    model, place = running.resume(out)
+    assert place.samples == outcome["samples"] == model.n_samples_seen_ == place.position["row"]
+
+
+class TestDamage:
+    """Checkpoints that are torn, cut short, or exchanged."""
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> Path:
+        source = write(tmp_path, "npy", 12_000)
+        train(source, tmp_path / "run")
+        assert (tmp_path / "run" / running.PREVIOUS).exists()
+        return tmp_path / "run"
+
+    def test_the_previous_one_is_used(self, run: Path, tmp_path: Path) -> None:
+        whole = (run / running.MODEL).read_bytes()
+        expected = load_file(run / running.MODEL)
+        (run / running.MODEL).write_bytes(whole[: len(whole) // 2])
+        _, place = running.resume(run)
+        assert 0 < place.samples < 24_000
+        train(tmp_path / "x.npy", run, "--resume")
+        for name, values in load_file(run / running.MODEL).items():
+            np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+    def test_without_any_the_reason_is_given(self, run: Path) -> None:
+        for name in (running.MODEL, running.PREVIOUS):
+            (run / name).write_bytes(b"nothing of use")
+        with pytest.raises(ModelFileError, match=r"no checkpoint of .* can be used.*truncated or not a model"):
+            running.resume(run)
+
+    def test_another_source_does_not_fit(self, run: Path, tmp_path: Path) -> None:
+        np.save(tmp_path / "y.npy", np.zeros((30_000, 7), np.float32))
+        command = [*COMMAND, str(tmp_path / "y.npy"), "--out", str(run), "--passes", "3", "--resume"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "have 7 features; the model has 40" in " ".join(done.stderr.split())
+
+    def test_killed_between_two_renames(self, run: Path) -> None:
+        (run / running.MODEL).rename(run / f".{running.MODEL}.next")
+        _, place = running.resume(run)
+        assert place.samples == 24_000
+        assert place.finished
+
+    def test_an_empty_folder_starts_from_the_beginning(self, tmp_path: Path) -> None:
+        (tmp_path / "empty").mkdir()
+        assert running.resume(tmp_path / "empty") is None
+
+
+def test_a_finished_run_stays_finished(tmp_path: Path) -> None:
+    source = write(tmp_path, "npy", 5000)
+    train(source, tmp_path / "run")
+    before = (tmp_path / "run" / running.MODEL).read_bytes()
+    train(source, tmp_path / "run", "--resume")
+    assert (tmp_path / "run" / running.MODEL).read_bytes() == before
+
+
+def test_a_full_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine")
+    command = [*COMMAND, "glyphs:A", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "is not empty. Go on with --resume" in " ".join(done.stderr.split())
+
+
+def test_read_ahead_gives_everything_and_passes_on_trouble(tmp_path: Path) -> None:
+    from streamgmm.streams.base import ahead
+
+    path = tmp_path / "x.csv"
+    path.write_text("1,2\n" * 3000 + "1,x\n")
+    got = ahead(open_source(str(path)).chunks())
+    assert sum(len(next(got).rows) for _ in range(3)) == 3000
+    with pytest.raises(ValueError, match=r"row 3000 of x\.csv"):
+        next(got)
