@@ -29,8 +29,8 @@ results: $(VENV)/.developed
 	$(BIN)/python docs/assemble.py
 
 lint: $(VENV)/.developed
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench docs
+	$(BIN)/ruff format --check src tests bench docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

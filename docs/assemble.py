@@ -1,7 +1,7 @@
 """`make results`: puts what the commands have written into docs/results.md and README.md, between their markers.
 
-Text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` is replaced by the Markdown file that NAME stands for; no
-figure is copied by hand.
+Text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` is replaced by the Markdown file that NAME stands for, or
+by one of its tables (``NAME: title of the table``); no figure is copied by hand.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SOURCES = {
-    **{f"paper {name}": f"runs/paper/{name}.md" for name in ("streaming", "initialisation", "clustering", "drift", "claims")},
+    **{
+        f"paper {name}": f"runs/paper/{name}.md"
+        for name in ("streaming", "initialisation", "clustering", "drift", "claims")
+    },
     "bench": "runs/bench/report.md",
 }
 PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-")
@@ -24,16 +27,26 @@ def assemble(text: str) -> str:
     """The document with every marked part made anew; parts whose file is missing stay as they are."""
 
     def part(found: re.Match[str]) -> str:
-        name = found[1]
+        name, only = found[1].partition(": ")[::2]
         if name not in SOURCES:
             raise SystemExit(f"marker {name!r} is unknown; expected one of {', '.join(SOURCES)}.")
         path = ROOT / SOURCES[name]
         if not path.exists():
             print(f"{SOURCES[name]} is missing: {name!r} stays as it is", file=sys.stderr)
             return found[0]
-        return f"<!-- begin {name} -->\n{path.read_text(encoding='utf8').strip()}\n<!-- end {name} -->"
+        text = path.read_text(encoding="utf8").strip()
+        return f"<!-- begin {found[1]} -->\n{table(text, only) if only else text}\n<!-- end {found[1]} -->"
 
     return re.sub(r"<!-- begin (.+?) -->.*?<!-- end \1 -->", part, text, flags=re.S)
+
+
+def table(text: str, title: str) -> str:
+    """The rows of the table under a heading."""
+    below = text.partition(f"### {title}\n")[2]
+    if not below:
+        raise SystemExit(f"there is no table {title!r}.")
+    rows = below.partition("###")[0].splitlines()
+    return "\n".join(line for line in rows if line.startswith("|"))
 
 
 def copy_pictures() -> None:

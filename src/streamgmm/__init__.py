@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamgmm.anomalies import StreamingAnomalyDetector as StreamingAnomalyDetector
     from streamgmm.checkpoint import ModelFileError as ModelFileError
     from streamgmm.estimator import StreamingGaussianMixture as StreamingGaussianMixture
     from streamgmm.mixture import Mixture as Mixture
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "StreamingGaussianMixture": "streamgmm.estimator",
+    "StreamingAnomalyDetector": "streamgmm.anomalies",
     "Mixture": "streamgmm.mixture",
     "ModelFileError": "streamgmm.checkpoint",
     "SGD": "streamgmm.rules",
@@ -34,7 +36,16 @@ _HOMES = {
     "StochasticEM": "streamgmm.rules",
 }
 
-__all__ = ["SGD", "Mixture", "ModelFileError", "Natural", "StochasticEM", "StreamingGaussianMixture", "__version__"]
+__all__ = [
+    "SGD",
+    "Mixture",
+    "ModelFileError",
+    "Natural",
+    "StochasticEM",
+    "StreamingAnomalyDetector",
+    "StreamingGaussianMixture",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

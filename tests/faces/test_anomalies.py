@@ -1,0 +1,106 @@
+"""The anomaly detector: scikit-learn's contract, thresholds, and anomalies that people would call so."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import check_estimator
+
+from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.anomalies import RecentQuantiles
+from streamgmm.streams.glyphs import Glyphs
+from tests.quality.data import images
+
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@quiet
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_contract_of_outlier_detectors() -> None:
+    check_estimator(StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0), contamination=0.1))
+
+
+@pytest.fixture(scope="module")
+def letters() -> StreamingAnomalyDetector:
+    """A detector that has seen A to E go by."""
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(64, random_state=0), contamination=0.02)
+    stream = Glyphs("A-E", seed=0).chunks(1000)
+    for _ in range(40):
+        detector.partial_fit(next(stream))
+    return detector
+
+
+def test_other_letters_are_anomalies(letters: StreamingAnomalyDetector) -> None:
+    usual, _ = Glyphs("A-E", seed=1).take(0, 4000)
+    odd, _ = Glyphs("F-J", seed=1).take(0, 4000)
+    scores = letters.score_samples(np.concatenate([usual, odd]))
+    assert roc_auc_score(np.repeat([1, 0], 4000), scores) > 0.65
+    flagged = (letters.predict(usual) == -1).mean()
+    assert abs(flagged - 0.02) < 0.2 * 0.02 + 2 * (0.02 * 0.98 / 4000) ** 0.5
+    assert (letters.predict(odd) == -1).mean() > 1.5 * flagged
+
+
+def test_p_values(letters: StreamingAnomalyDetector) -> None:
+    usual, _ = Glyphs("A-E", seed=2).take(0, 2000)
+    p = letters.p_values(usual)
+    assert ((p >= 0) & (p <= 1)).all()
+    np.testing.assert_allclose(np.quantile(p, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.06)
+    np.testing.assert_array_equal(letters.predict(usual) == -1, letters.decision_function(usual) < 0)
+
+
+def test_clothes_among_digits() -> None:
+    (x, digits), (_, clothes) = images("mnist"), images("fashionmnist")
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(64, random_state=0), contamination=0.01)
+    for start in range(0, 60_000, 5000):
+        detector.partial_fit(x[start : start + 5000])
+    scores = detector.score_samples(np.concatenate([digits, clothes]))
+    assert roc_auc_score(np.repeat([1, 0], 10_000), scores) >= 0.95
+    flagged = (detector.predict(digits) == -1).mean()
+    assert 0.8 * 0.01 <= flagged <= 1.2 * 0.01, flagged
+
+
+def test_copies_and_pickles_go_on_alike(letters: StreamingAnomalyDetector) -> None:
+    more, _ = Glyphs("A-E", seed=3).take(0, 1000)
+    for other in (copy.deepcopy(letters), pickle.loads(pickle.dumps(letters))):
+        assert other.offset_ == letters.offset_
+        np.testing.assert_array_equal(other.score_samples(more), letters.score_samples(more))
+        other.partial_fit(more)
+        assert np.isfinite(other.offset_)
+
+
+def test_nothing_is_flagged_before_anything_is_known() -> None:
+    x = np.random.default_rng(0).random((100, 5))
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).partial_fit(x)
+    assert detector.offset_ == -np.inf
+    assert (detector.predict(x) == 1).all()
+    with pytest.raises(NotFittedError):
+        StreamingAnomalyDetector().predict(x)
+
+
+def test_the_threshold_follows_the_stream() -> None:
+    quantiles = RecentQuantiles(window=500)
+    quantiles.add(np.linspace(0, 1, 5000))
+    assert len(quantiles) <= 1000
+    assert quantiles.quantile(0.01) > 0.75
+    np.testing.assert_allclose(quantiles.rank(np.array([-1.0, 2.0])), [0, 1])
+
+
+@pytest.mark.parametrize("contamination", [0.0, 0.5, -1.0, "auto"])
+def test_bad_settings(contamination: object) -> None:
+    with pytest.raises(ValueError, match="contamination"):
+        StreamingAnomalyDetector(contamination=contamination).fit(np.zeros((10, 2)))
+
+
+def test_bad_rows_change_nothing(letters: StreamingAnomalyDetector) -> None:
+    other = copy.deepcopy(letters)
+    x = np.zeros((300, 784), np.float32)
+    x[299, 0] = np.nan
+    with pytest.raises(ValueError, match="row 299 of X contains NaN"):
+        other.partial_fit(x)
+    assert other.offset_ == letters.offset_
+    np.testing.assert_array_equal(other.mixture_.means_, letters.mixture_.means_)
