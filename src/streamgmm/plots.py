@@ -107,8 +107,12 @@ def effects(lines: Mapping[str, Mapping[float, Any]], title: str) -> Figure:
         best = max(v.mean for v in values.values())
         x, y = list(values), [v.mean - best for v in values.values()]
         ax.errorbar(x, y, yerr=[v.std for v in values.values()], label=label, marker=marker, markersize=4, capsize=2)
+    ticks = sorted({x for values in lines.values() for x in values})
     ax.set_xscale("log")
+    ax.set_xticks(ticks, [f"{x:g}" for x in ticks], fontsize=8)
+    ax.minorticks_off()
     ax.set_yscale("symlog", linthresh=1)
+    ax.set_ylim(top=1)
     ax.set_xlabel(title)
     ax.set_ylabel("nats below the best value")
     ax.grid(alpha=0.3)

@@ -6,7 +6,8 @@ import numpy as np
 
 from streamgmm import Mixture, plots
 from streamgmm.events import record
-from streamgmm.grid import Grid
+from streamgmm.grid import Grid, torus
+from streamgmm.paper.published import Value
 from streamgmm.training import Check
 
 
@@ -48,3 +49,22 @@ def test_curves_show_the_events() -> None:
     assert drawn["other"] == [3.0, 6.0]
     assert drawn["σ"] == [2.0 / i for i in range(1, 6)]
     assert list(top.lines[0].get_xdata()) == [1000, 2000, 3000, 4000, 5000]
+
+
+def test_filters_show_the_weights_of_neighbours() -> None:
+    figure = plots.filters(torus(16), (2.0, 0.01))
+    wide, narrow = (ax.images[0].get_array() for ax in figure.axes)
+    np.testing.assert_allclose([wide.sum(), narrow.sum()], 1)
+    assert narrow[2, 2] == 1
+    assert wide[2, 2] == wide.max() < 0.2
+
+
+def test_effects_are_differences_from_the_best() -> None:
+    lines = {
+        "MNIST": {1.0: Value(5.0, 0.1), 10.0: Value(8.0, 0.2)},
+        "other": {1.0: Value(3.0, 0.0), 10.0: Value(1.0, 0.0)},
+    }
+    [ax] = plots.effects(lines, "K").axes
+    drawn = [line.get_ydata().tolist() for line in ax.lines if line.get_marker() in ("o", "s")]
+    assert drawn == [[-3.0, 0.0], [0.0, -2.0]]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "10"]
