@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +13,19 @@ import numpy as np
 
 import streamgmm
 from streamgmm import kernels
+from streamgmm.paper import plan
 
 
-@dataclass
-class Table:
-    """A heading, words on what was compared, and rows; the first row names the columns."""
-
-    title: str
-    words: str
-    columns: list[str]
-    rows: list[list[Any]] = field(default_factory=list)
+class Table(plan.Table):
+    """A table that shows its rows as they come; cells may be ratios."""
 
     def add(self, *cells: Any) -> None:
         self.rows.append(list(cells))
         print("  " + " · ".join(show(c) for c in cells), flush=True)
 
     def markdown(self) -> str:
-        lines = ["| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
-        lines += ["| " + " | ".join(show(c) for c in row) + " |" for row in self.rows]
-        return f"### {self.title}\n\n{self.words}\n\n" + "\n".join(lines) + "\n"
+        shown = [[show(c) for c in row] for row in self.rows]
+        return plan.Table(self.title, self.words, self.columns, shown).markdown()
 
 
 def show(cell: Any) -> str:
