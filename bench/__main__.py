@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: under three minutes")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
-    parser.add_argument("--only", nargs="+", choices=list(GROUPS), help="some groups")
+    parser.add_argument("--only", nargs="+", choices=list(GROUPS), help="some groups; other tables of the report stay")
     chosen = parser.parse_args()
     tables: list[report.Table] = []
     for name in chosen.only or GROUPS:

@@ -15,6 +15,18 @@ import streamgmm
 from streamgmm import kernels
 from streamgmm.paper import plan
 
+ORDER = [
+    "Batch 1 against the memory limit",
+    "Cost per sample over sizes",
+    "Early abandoning",
+    "Sample by sample",
+    "Until as good as batch EM",
+    "Scoring",
+    "Two threads",
+    "Batches and rules",
+    "Memory",
+]
+
 
 class Table(plan.Table):
     """A table that shows its rows as they come; cells may be ratios."""
@@ -38,6 +50,17 @@ def show(cell: Any) -> str:
     return str(cell)
 
 
+def _known(path: Path) -> list[Table]:
+    try:
+        found = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        return []
+    tables = [Table(**t) for t in found["tables"]]
+    for table in tables:
+        table.rows = [[tuple(c) if isinstance(c, list) else c for c in row] for row in table.rows]
+    return tables
+
+
 def facts() -> dict[str, str]:
     return {
         "streamgmm": streamgmm.__version__,
@@ -48,7 +71,11 @@ def facts() -> dict[str, str]:
 
 
 def write(tables: list[Table], folder: Path) -> None:
+    """Tables replace those of the same title in the report that is there; every table was measured in one run."""
     folder.mkdir(parents=True, exist_ok=True)
+    new = {t.title: t for t in tables}
+    old = [t for t in _known(folder / "report.json") if t.title not in new]
+    tables = sorted([*old, *tables], key=lambda t: ORDER.index(t.title) if t.title in ORDER else len(ORDER))
     about = "; ".join(f"{k} {v}" for k, v in facts().items())
     text = "\n".join(t.markdown() for t in tables)
     (folder / "report.md").write_text(f"{about}. Medians over interleaved rounds (lowest-highest).\n\n{text}", "utf8")

@@ -157,7 +157,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
             for epoch in range(self.n_epochs):
                 order = state.rng.permutation(len(rows)) if self.shuffle else None
                 for done, piece in pieces(rows, state.parameters.dtype, order):
-                    checks = training.feed(state, piece)
+                    checks = training.feed(state, piece, more=True)
                     show(epoch * len(rows) + done, checks[-1] if checks else None)
             training.flush(state)
             show(total, training.current(state))
@@ -180,8 +180,11 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
 
     def _learn(self, X: npt.ArrayLike) -> list[Check]:
         rows = self._valid(X) if self.__sklearn_is_fitted__() else self._start(X)
-        state = self._training
-        return [c for _, piece in pieces(rows, state.parameters.dtype) for c in training.feed(state, piece)]
+        state, checks = self._training, []
+        for _, piece in pieces(rows, state.parameters.dtype):
+            checks += training.feed(state, piece, more=True)
+        training.settle(state)
+        return checks
 
     def _start(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Makes ready to learn from data like X, and gives its rows."""

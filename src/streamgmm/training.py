@@ -122,10 +122,11 @@ def begin(
     )
 
 
-def feed(state: TrainingState, x: npt.ArrayLike, factor: float = 1.0) -> list[Check]:
+def feed(state: TrainingState, x: npt.ArrayLike, factor: float = 1.0, *, more: bool = False) -> list[Check]:
     """Learns from rows (N, D) and gives the checks that fell due; the rest of a batch stays pending.
 
-    Bytes need no copy as floats: the loops read them as they are, times ``factor``.
+    Bytes need no copy as floats: the loops read them as they are, times ``factor``. With ``more`` to come at once, the
+    parameters need not show yet what was learned: replicas are not merged for nobody to look at.
     """
     rows: Rows = np.asarray(x)
     if rows.dtype != np.uint8:
@@ -144,8 +145,14 @@ def feed(state: TrainingState, x: npt.ArrayLike, factor: float = 1.0) -> list[Ch
         checks += _advance(state, rows[start:stop], factor)
         start = stop
     state.pending.add(rows[whole:], factor)
-    state.rule.settle(state.rule_state, state.parameters, (SCALE_MIN, state.scale_max))
+    if not more:
+        settle(state)
     return checks
+
+
+def settle(state: TrainingState) -> None:
+    """Makes the parameters show all that was learned."""
+    state.rule.settle(state.rule_state, state.parameters, (SCALE_MIN, state.scale_max))
 
 
 def flush(state: TrainingState) -> list[Check]:
