@@ -97,7 +97,7 @@ template <class T> struct Workspace {
     std::vector<std::uint32_t> order;
     Scratch<T> scratch;
 
-    Workspace(const Model<T> &m, std::size_t batch, bool many, bool scouts = false) {
+    Workspace(const Model<T> &m, std::size_t batch, bool many, bool scouts = false, bool learns = true) {
         const std::size_t k = m.components, padded = (k + 15) / 16 * 16;
         std::size_t sum_features = many ? 4096 / k / 32 * 32 : 0;
         if (many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
@@ -106,7 +106,7 @@ template <class T> struct Workspace {
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
                *pair = take(2 * k), *sums = take(3 * k * sum_features);
-        T *rows = aligned(samples, batch * m.stride), *products = aligned(shifted, many ? k * m.stride : 0);
+        T *rows = aligned(samples, learns ? batch * m.stride : 0), *products = aligned(shifted, many ? k * m.stride : 0);
         scratch = {rows, products, scores,         weights, log_weights,  received,
                    pair, sums,     winners.data(), batch,   sum_features, scout(m, scouts)};
     }

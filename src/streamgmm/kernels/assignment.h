@@ -60,7 +60,7 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
     for (std::size_t n = 0; n < batch; ++n)
         take_row(x, step * batch + n, m.features, m.stride, scratch.samples + n * m.stride);
     shift(m, scratch.shifted);
-    score_many(m, scratch.samples, batch, scratch.shifted, scratch.log_weights, scratch.scores);
+    score_batch(m, scratch);
     double loss = 0, max_component = 0;
     for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
     for (std::size_t n = 0; n < batch; ++n) {

@@ -195,7 +195,7 @@ void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x
                          max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(m, rows < score_rows ? (rows ? rows : 1) : score_rows, true);
+    Workspace<T> work(m, rows < score_rows ? (rows ? rows : 1) : score_rows, true, false, false);
     loops<T>().score(m, samples, rows, work.scratch, out);
 }
 

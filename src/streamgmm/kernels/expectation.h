@@ -68,7 +68,7 @@ void em_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, EmS
             score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
         } else {
             shift(m, scratch.shifted);
-            score_many(m, scratch.samples, scratch.batch, scratch.shifted, scratch.log_weights, scratch.scores);
+            score_batch(m, scratch);
         }
         share_out(m, scratch, t, report);
         const double rho = em_rate(step, step.first_step + t);

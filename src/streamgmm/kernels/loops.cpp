@@ -18,9 +18,7 @@ void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<T> scratch, Answers
     for (std::size_t done = 0; done < rows; done += scratch.batch) {
         const std::size_t count = rows - done < scratch.batch ? rows - done : scratch.batch;
         double *scores = out.scores ? out.scores + done * m.components : scratch.scores;
-        for (std::size_t n = 0; n < count; ++n)
-            take_row(x, done + n, m.features, m.stride, scratch.samples + n * m.stride);
-        score_many(m, scratch.samples, count, scratch.shifted, scratch.log_weights, scores);
+        score_many(m, x, done, m.features, count, scratch.shifted, scratch.log_weights, scores);
         for (std::size_t n = 0; n < count; ++n) {
             const double *row = scores + n * m.components;
             double total;

@@ -85,10 +85,22 @@ template <class T> inline double log_det(const T *scales, std::size_t stride) {
 constexpr int tile_rows = STREAMGMM_WIDTH == 64 ? 8 : STREAMGMM_WIDTH == 32 ? 2 : 1;
 constexpr std::size_t block_components = 64; // their parameters of one block of features fit into the second cache
 
-// Vectors of R rows in turn, so that a tile reads them one after the other.  IN x[R, x_stride], OUT to[R * count].
-template <class T, int R> inline void interleave(const T *x, std::size_t x_stride, std::size_t count, T *to) {
-    for (std::size_t d = 0; d < count; d += vector_lanes<T>, to += R * vector_lanes<T>)
-        UNROLL for (int r = 0; r < R; ++r) store_vector(to + r * vector_lanes<T>, load_vector(x + r * x_stride + d));
+// Vectors of rows n to n + R of the data in turn, features [start, stop), so that a tile reads them one after the
+// other; what lies beyond `columns` is padding.  OUT to[R * (stop - start)].
+template <class T, int R>
+inline void interleave(const Input<T> &x, std::size_t n, std::size_t columns, std::size_t start, std::size_t stop, T *to) {
+    constexpr std::size_t lanes = vector_lanes<T>;
+    const std::size_t known = columns < stop ? columns : stop;
+    for (std::size_t r = 0; r < R; ++r, to += lanes) {
+        std::size_t d = start;
+        if (x.numbers)
+            for (; d + lanes <= known; d += lanes) store_vector(to + (d - start) * R, load_vector(x.numbers + (n + r) * x.stride + d));
+        for (; d < stop; d += lanes)
+            for (std::size_t i = d; i < d + lanes; ++i) {
+                const std::size_t at = (n + r) * x.stride + i;
+                to[(d - start) * R + i - d] = i >= known ? T(0) : x.numbers ? x.numbers[at] : T(x.bytes[at]) * x.factor;
+            }
+    }
 }
 
 // R interleaved samples against one component over `count` features; `shifted` holds mean * scale, so that each term
@@ -113,20 +125,21 @@ inline void tile(const T *x, const T *shifted, const T *scales, std::size_t coun
 
 // Components [first, last) and features [start, stop) for R rows.
 template <class T, int R>
-inline void tile_row(const Model<T> &m, const T *x, const T *shifted, std::size_t start, std::size_t stop, std::size_t first,
-                     std::size_t last, double *scores) {
+inline void tile_row(const Model<T> &m, const Input<T> &x, std::size_t n, std::size_t columns, const T *shifted,
+                     std::size_t start, std::size_t stop, std::size_t first, std::size_t last, double *scores) {
     alignas(64) T block[R * block_features];
-    interleave<T, R>(x + start, m.stride, stop - start, block);
+    interleave<T, R>(x, n, columns, start, stop, block);
     for (std::size_t k = first; k < last; ++k)
         tile<T, R>(block, shifted + k * m.stride + start, m.scales + k * m.stride + start, stop - start, scores + k,
                    m.components);
 }
 
 // [E2] scores of all components for many samples.
-// IN x[rows, stride] (padded), IN shifted[components, stride] = means * scales, OUT scores[rows, components].
+// IN rows of x from `begin` on, each of `columns` numbers, IN shifted[components, stride] = means * scales,
+// OUT scores[rows, components].
 template <class T>
-inline void score_many(const Model<T> &m, const T *x, std::size_t rows, const T *shifted, const double *log_weights,
-                       double *scores) {
+inline void score_many(const Model<T> &m, const Input<T> &x, std::size_t begin, std::size_t columns, std::size_t rows,
+                       const T *shifted, const double *log_weights, double *scores) {
     for (std::size_t i = 0; i < rows * m.components; ++i) scores[i] = 0;
     for (std::size_t start = 0; start < m.stride; start += block_features)
         for (std::size_t first = 0; first < m.components; first += block_components) {
@@ -134,13 +147,20 @@ inline void score_many(const Model<T> &m, const T *x, std::size_t rows, const T 
             const std::size_t last = m.components - first < block_components ? m.components : first + block_components;
             std::size_t n = 0;
             for (; n + tile_rows <= rows; n += tile_rows)
-                tile_row<T, tile_rows>(m, x + n * m.stride, shifted, start, stop, first, last, scores + n * m.components);
+                tile_row<T, tile_rows>(m, x, begin + n, columns, shifted, start, stop, first, last,
+                                       scores + n * m.components);
             for (; n < rows; ++n)
-                tile_row<T, 1>(m, x + n * m.stride, shifted, start, stop, first, last, scores + n * m.components);
+                tile_row<T, 1>(m, x, begin + n, columns, shifted, start, stop, first, last, scores + n * m.components);
         }
     for (std::size_t n = 0; n < rows; ++n)
         for (std::size_t k = 0; k < m.components; ++k)
             scores[n * m.components + k] = score_at(m, log_weights, k, scores[n * m.components + k]);
+}
+
+// Scores of the samples in scratch, which are padded already.
+template <class T> inline void score_batch(const Model<T> &m, Scratch<T> &scratch) {
+    const Input<T> padded = {scratch.samples, nullptr, T(1), m.stride};
+    score_many(m, padded, 0, m.stride, scratch.batch, scratch.shifted, scratch.log_weights, scratch.scores);
 }
 
 template <class T> inline void shift(const Model<T> &m, T *shifted) {
