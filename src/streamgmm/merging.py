@@ -50,17 +50,21 @@ class Round(NamedTuple):
 
 def average_parameters(done: Round, out: Part, rows: range) -> None:
     """Means, scales and logits: what gradient steps change."""
-
-    def pair(part: Part) -> Pair:
-        return Pair(part.parameters.means_buffer, part.parameters.scales_buffer)
-
-    shares = np.tile(done.shares, (len(out.parameters), 1))
-    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows)
+    add_changes(done, out, rows, np.tile(done.shares, (len(out.parameters), 1)))
     out.parameters.refresh(rows)
     part = slice(rows.start, rows.stop)
     logits = np.stack([r.parameters.logits[part] for r in done.replicas])
     start = done.start.parameters.logits[part]
     out.parameters.logits[part] = start + done.shares @ (logits - start)
+
+
+def add_changes(done: Round, out: Part, rows: range, shares: npt.NDArray[np.float64]) -> None:
+    """Means and scales as plain numbers; scales that nobody has changed stay."""
+
+    def pair(part: Part) -> Pair:
+        return Pair(part.parameters.means_buffer, part.parameters.scales_buffer)
+
+    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows)
 
 
 def add_moments(done: Round, out: Part, rows: range, shares: npt.NDArray[np.float64]) -> None:
@@ -72,15 +76,6 @@ def add_moments(done: Round, out: Part, rows: range, shares: npt.NDArray[np.floa
     parts = [pair(r) for r in done.replicas]
     kernels.merge_rows(pair(out), pair(done.start), parts, shares, rows, variance_max=done.variance_max)
     kernels.rescale(out.parameters, out.state["variances"], done.scale_bounds, rows)
-
-
-def add_means(done: Round, out: Part, rows: range, shares: npt.NDArray[np.float64]) -> None:
-    """Means alone; scales are the same everywhere."""
-
-    def pair(part: Part) -> Pair:
-        return Pair(part.parameters.means_buffer, part.parameters.scales_buffer)
-
-    kernels.merge_rows(pair(out), pair(done.start), [pair(r) for r in done.replicas], shares, rows)
 
 
 def add_collected(done: Round, out: Part, rows: range, shares: npt.NDArray[np.float64]) -> None:

@@ -16,7 +16,6 @@ from streamgmm import inputs
 from streamgmm.mixture import Mixture
 from streamgmm.streams.base import Chunk, Source, SourceError, ahead
 
-COLUMNS = ("row", "id", "log_likelihood", "component", "responsibility")
 Columns = dict[str, npt.NDArray[Any]]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ def _mean(model: Any, x: Any) -> float:
 def results(plan: Plan) -> tuple[dict[str, list[Run]], Results]:
     wanted = runs(plan)
     return wanted, measure_all(
-        [r for group in wanted.values() for r in group], partial(measure), plan.folder, plan.jobs, "drift"
+        [r for group in wanted.values() for r in group], measure, plan.folder, plan.jobs, "drift"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -16,14 +15,11 @@ from streamgmm import datasets
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.paper.batch_em import batch_em
 from streamgmm.paper.runs import Run, measure_all
+from streamgmm.paper.streaming import GRID
+from streamgmm.paper.training_runs import SHORT_PERIODS
 from streamgmm.rules import Natural, StochasticEM, from_settings
 
 COMPONENTS = 64
-SEM_GRID = [
-    {"step_init": a, "step_decay": b, "step_min": c}
-    for a, b, c in product((0.01, 0.05, 0.1), (0.01, 0.25, 0.5), (0.01, 0.001, 0.0001))
-]
-SHORT_PERIODS = {"isolet": 200, "fruits360": 200}  # too few samples for checks every 1000
 
 
 @lru_cache(maxsize=1)
@@ -76,14 +72,12 @@ def _measured(model: StreamingGaussianMixture, test: npt.NDArray[np.float32]) ->
 
 def best_sem(names: list[str], folder: Path, jobs: int, rows: dict[str, int]) -> dict[str, dict[str, float]]:
     """The setting of the grid that does best after one pass with seed 0, for each data set."""
-    runs = {
-        (name, i): Run(name, "sem", 0, 1, {**s, **_rows(name, rows)}) for name in names for i, s in enumerate(SEM_GRID)
-    }
+    runs = {(name, i): Run(name, "sem", 0, 1, {**s, **_rows(name, rows)}) for name in names for i, s in enumerate(GRID)}
     found = measure_all(runs.values(), measure, folder, jobs, "sem grid")
     best = {}
     for name in names:
-        values = [found[runs[name, i].file]["passes"][0]["max_component"] for i in range(len(SEM_GRID))]
-        best[name] = SEM_GRID[int(np.argmax(values))]
+        values = [found[runs[name, i].file]["passes"][0]["max_component"] for i in range(len(GRID))]
+        best[name] = GRID[int(np.argmax(values))]
     return best
 
 

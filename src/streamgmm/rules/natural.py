@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamgmm import kernels
 from streamgmm.kernels import Floats, Parameters, Steps
-from streamgmm.merging import Part, Round, add_means, add_moments
+from streamgmm.merging import Part, Round, add_changes, add_moments
 from streamgmm.rules.base import Moment, Rule, RuleState, Work
 
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
@@ -122,7 +122,7 @@ class Natural(Rule):
         counts = np.minimum(before["counts"] + float(before["growth"]) * total, bound)
         counts = np.where(total > 0, counts, before["counts"])
         shares = np.maximum(done.column("counts"), received) / np.maximum(counts, total)[:, None]
-        (add_means if before["hold"] else add_moments)(done, out, rows, shares)
+        (add_changes if before["hold"] else add_moments)(done, out, rows, shares)
         out.state["counts"][part] = counts[part]
         out.state["received"][part] = (before["received"] + total)[part]
 
