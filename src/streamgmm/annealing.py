@@ -57,6 +57,11 @@ def start(schedule: Schedule) -> Annealing:
     return Annealing(sigma=max(schedule.sigma_init, schedule.sigma_min))
 
 
+def reheat(schedule: Schedule, state: Annealing, sigma: float) -> Annealing:
+    """Widens the smoothing to ``sigma``; gains are measured from here on."""
+    return replace(state, sigma=max(sigma, schedule.sigma_min), baseline=state.loss, last=None)
+
+
 def observe(
     schedule: Schedule, state: Annealing, losses: npt.ArrayLike, max_components: npt.ArrayLike, batch_size: int
 ) -> Annealing:

@@ -141,6 +141,11 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         """Share of recent rows that were even less likely than each row of X: (N,)."""
         return self._quantiles.rank(self.score_samples(X))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.mixture is not None and bool(self.mixture.allow_nan)
+        return tags
+
     def _fresh(self) -> StreamingGaussianMixture:
         return StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
 

@@ -46,6 +46,11 @@ class Learned:
     def n_samples_seen_(self) -> int:
         return self._attribute.n_samples
 
+    @property
+    def n_rows_skipped_(self) -> int:
+        """Rows without a single known feature (``allow_nan``)."""
+        return self._attribute.skipped
+
     def __sklearn_is_fitted__(self) -> bool:
         return "_training" in vars(self)
 

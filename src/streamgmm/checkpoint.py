@@ -20,12 +20,13 @@ from safetensors.numpy import save as to_bytes
 
 from streamgmm import engines
 from streamgmm.annealing import Annealing, Schedule
+from streamgmm.drift import Watch
 from streamgmm.grid import Grid
 from streamgmm.kernels import Parameters, aligned_copy
 from streamgmm.rules import Moment
 from streamgmm.training import SCALE_MIN, Pending, TrainingState
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 KEY = "streamgmm"
 
 
@@ -58,6 +59,10 @@ def save(
         "rng": state.rng.bit_generator.state,
         "batch_size": state.batch_size,
         "scale_max": state.scale_max,
+        "watch": asdict(state.watch),
+        "reheats": state.reheats,
+        "allow_nan": state.allow_nan,
+        "skipped": state.skipped,
         "facts": facts or {},
     }
     tensors: dict[str, npt.NDArray[Any]] = {
@@ -65,6 +70,7 @@ def save(
         "scales": state.parameters.scales,
         "logits": state.parameters.logits,
         "pending": state.pending.rows,
+        "pending_shares": state.pending.shares,
         "wins": state.wins,
         "usage": state.usage,
         **{f"rule.{name}": value for name, value in state.rule_state.items()},
@@ -79,10 +85,10 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     place = Path(path)
     header, tensors = _read(place)
     version = header.get("format")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise ModelFileError(
-            f"{place} has format version {version!r}; this streamgmm reads up to {FORMAT_VERSION}. "
-            "Install a newer streamgmm to read it."
+            f"{place} has format version {version!r}; this streamgmm reads version {FORMAT_VERSION}. "
+            "Install the streamgmm that wrote it, or train anew."
         )
     try:
         state = _restore(header, tensors)
@@ -123,8 +129,9 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
         found = tensors[name].shape
         _require(found == wanted, f"tensor '{name}' has shape {found}; its header wants {wanted}")
     for name, tensor in tensors.items():
-        finite = tensor.dtype.kind != "f" or np.isfinite(tensor).all()
-        _require(finite, f"tensor '{name}' holds values that are not finite")
+        gaps = header["allow_nan"] is True and name == "pending"
+        sound = tensor.dtype.kind != "f" or not (np.isinf(tensor) if gaps else ~np.isfinite(tensor)).any()
+        _require(sound, f"tensor '{name}' holds values that are not finite")
     _require((tensors["scales"] > 0).all(), "tensor 'scales' holds values that are not positive")
     schedule, control = Schedule(**header["schedule"]), Annealing(**header["annealing"])
     batch_size, scale_max = int(header["batch_size"]), float(header["scale_max"])
@@ -133,6 +140,8 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
     pending = tensors["pending"]
     fits = pending.ndim == 2 and pending.shape[1] == shape[1] and len(pending) < batch_size
     _require(fits, f"tensor 'pending' has shape {pending.shape}; expected fewer than {batch_size} rows of {shape[1]}")
+    shares = tensors["pending_shares"]
+    _require(shares.shape == (len(pending),) and (shares > 0).all() and (shares <= 1).all(), "shares out of range")
     bits = np.random.PCG64()
     bits.state = header["rng"]
     state = TrainingState(
@@ -145,7 +154,11 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
         rng=np.random.Generator(bits),
         batch_size=batch_size,
         scale_max=scale_max,
-        pending=Pending(pending.astype(tensors["means"].dtype), batch_size),
+        watch=Watch(**header["watch"]),
+        reheats=bool(header["reheats"]),
+        allow_nan=bool(header["allow_nan"]),
+        skipped=int(header["skipped"]),
+        pending=Pending(pending.astype(tensors["means"].dtype), batch_size, shares.astype(np.float64)),
         wins=tensors["wins"].astype(np.int64),
         usage=tensors["usage"].astype(np.float64),
     )

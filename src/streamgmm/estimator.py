@@ -53,6 +53,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     precision_max : largest precision of a feature; its inverse is the smallest variance.
     weights_init, means_init, precisions_init : given start, shapes (K,), (K, D), (K, D).
     half_life : in samples, for streams that change: what was learned so long ago counts half ("natural" and "sem").
+    reheat : True widens the annealing again, and lets the rule learn fast, when the objective suddenly falls.
+    allow_nan : True takes NaN for a feature that a row does not have: it is learned and scored on the others.
     n_epochs, shuffle : passes of ``fit`` over its data, each in random order; ``partial_fit`` takes rows as they come.
     n_jobs : threads; None is one, -1 all cores. So many replicas learn side by side and are merged at every check, so
         the result depends on this number (and on nothing else); answers do not.
@@ -87,6 +89,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
         "half_life": [Interval(Real, 1, None, closed="left"), None],
+        "reheat": ["boolean"],
+        "allow_nan": ["boolean"],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "shuffle": ["boolean"],
         "n_jobs": [Integral, None],
@@ -115,6 +119,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         means_init: npt.ArrayLike | None = None,
         precisions_init: npt.ArrayLike | None = None,
         half_life: float | None = None,
+        reheat: bool = False,
+        allow_nan: bool = False,
         n_epochs: int = 1,
         shuffle: bool = True,
         n_jobs: int | None = None,
@@ -139,6 +145,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         self.means_init = means_init
         self.precisions_init = precisions_init
         self.half_life = half_life
+        self.reheat = reheat
+        self.allow_nan = allow_nan
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.n_jobs = n_jobs
@@ -148,19 +156,20 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     # Learning
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
-        """Forgets what was learned and makes ``n_epochs`` passes over X (N, D)."""
+    def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Forgets what was learned and makes ``n_epochs`` passes over X (N, D); see ``partial_fit`` for weights."""
         rows = self._fresh_rows(X)
+        weights = inputs.sample_weights(sample_weight, rows)
         state = self._begin(rows)
-        total = len(rows) * self.n_epochs
-        with live_line("fit", total, enabled=bool(self.verbose)) as show:
+        length = len(rows) if weights is None else len(inputs.Repeats(weights))
+        with live_line("fit", length * self.n_epochs, enabled=bool(self.verbose)) as show:
             for epoch in range(self.n_epochs):
-                order = state.rng.permutation(len(rows)) if self.shuffle else None
-                for done, piece in pieces(rows, state.parameters.dtype, order):
-                    checks = training.feed(state, piece, more=True)
-                    show(epoch * len(rows) + done, checks[-1] if checks else None)
+                rng = state.rng if self.shuffle else None
+                for done, piece, shares in inputs.portions(rows, state.parameters.dtype, weights, rng):
+                    checks = training.feed(state, piece, shares=shares, more=True)
+                    show(epoch * length + done, checks[-1] if checks else None)
             training.flush(state)
-            show(total, training.current(state))
+            show(length * self.n_epochs, training.current(state))
         self._remember_features(X)
         self._training = state
         if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
@@ -173,22 +182,29 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
-        """Learns from the rows of X (N, D) in their order and keeps all that was learned before."""
-        self._learn(X)
+    def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Learns from the rows of X (N, D) in their order and keeps all that was learned before.
+
+        A row of weight 3 is learned three times, one of weight 2.5 twice and once more by a step half as long.
+        """
+        self._learn(X, sample_weight)
         return self
 
-    def _learn(self, X: npt.ArrayLike) -> list[Check]:
-        rows = self._valid(X) if self.__sklearn_is_fitted__() else self._start(X)
+    def _learn(self, X: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> list[Check]:
+        fitted = self.__sklearn_is_fitted__()
+        rows = self._valid(X) if fitted else self._fresh_rows(X)
+        weights = inputs.sample_weights(sample_weight, rows)
+        if not fitted:
+            self._start(X, rows)
         state, checks = self._training, []
-        for _, piece in pieces(rows, state.parameters.dtype):
-            checks += training.feed(state, piece, more=True)
+        for _, piece, shares in inputs.portions(rows, state.parameters.dtype, weights):
+            checks += training.feed(state, piece, shares=shares, more=True)
         training.settle(state)
         return checks
 
-    def _start(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+    def _start(self, X: npt.ArrayLike, rows: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """Makes ready to learn from data like X, and gives its rows."""
-        rows = self._fresh_rows(X)
+        rows = self._fresh_rows(X) if rows is None else rows
         state = self._begin(rows)
         self._remember_features(X)
         self._training = state
@@ -217,6 +233,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
             rng,
             batch_size=int(self.batch_size),
             precision_max=float(self.precision_max),
+            reheats=bool(self.reheat),
+            allow_nan=bool(self.allow_nan),
         )
 
     def _rule(self) -> rules.Rule:
@@ -226,6 +244,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
             rule = rules.SGD(self.learning_rate_init, self.learning_rate_min)
         else:
             rule = rules.RULES[self.rule]()
+        if self.allow_nan and getattr(rule, "start_from", None) == "kmeans":
+            raise ValueError("a k-means start cannot do with missing values; use start_from='random', or drop allow_nan.")
         if self.half_life is None:
             return rule
         if isinstance(rule, rules.SGD):
@@ -255,9 +275,10 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         """Score of the best component for each row, the quantity that training raises: (N,)."""
         return self._ask(X, "max_component")
 
-    def score(self, X: npt.ArrayLike, y: object = None) -> float:
-        """Mean exact log-likelihood of the rows of X."""
-        return float(self.score_samples(X).mean())
+    def score(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Mean exact log-likelihood of the rows of X, weighted by ``sample_weight`` (N,) if given."""
+        values = self.score_samples(X)
+        return float(np.average(values, weights=inputs.sample_weights(sample_weight, values)))
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Number of the best component for each row: (N,)."""
@@ -349,12 +370,18 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
             model.feature_names_in_ = self.feature_names_in_
         return model
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = bool(self.allow_nan)
+        return tags
+
     # What comes in
 
     def _valid(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Rows like those of training."""
         rows: npt.NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
-        inputs.refuse_unfit(rows, self._state.parameters.dtype, threads=inputs.threads(self.n_jobs))
+        threads, gaps = inputs.threads(self.n_jobs), bool(self.allow_nan)
+        inputs.refuse_unfit(rows, self._state.parameters.dtype, threads=threads, gaps=gaps)
         return rows
 
     def _fresh_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -362,7 +389,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         rows: npt.NDArray[Any] = check_array(
             X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self
         )
-        inputs.refuse_unfit(rows, inputs.float_type(rows), threads=inputs.threads(self.n_jobs))
+        threads, gaps = inputs.threads(self.n_jobs), bool(self.allow_nan)
+        inputs.refuse_unfit(rows, inputs.float_type(rows), threads=threads, gaps=gaps)
         inputs.warn_of_scale(rows, self.precision_max)
         return rows
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import _check_sample_weight
 
 from streamgmm import engines
 from streamgmm.kernels import Rows, first_unfit_row
@@ -28,41 +29,112 @@ def pieces(
     rows: npt.NDArray[Any], dtype: np.dtype[Any], order: npt.NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, Rows]]:
     """Rows as floats (bytes as they are), a piece at a time, each with the number of rows done after it."""
-    size = max(1, CHUNK_BYTES // max(1, rows.shape[1] * dtype.itemsize))
+    size = _piece_size(rows, dtype)
     for start in range(0, len(rows), size):
         stop = min(len(rows), start + size)
         piece = rows[start:stop] if order is None else rows[order[start:stop]]
         yield stop, piece if piece.dtype == np.uint8 else piece.astype(dtype, copy=False)
 
 
-def refuse_unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X", threads: int = 1) -> None:
-    """Raises for the first value that is not finite, or too large for a model of ``dtype``."""
+def _piece_size(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> int:
+    return max(1, CHUNK_BYTES // max(1, rows.shape[1] * dtype.itemsize))
+
+
+class Repeats:
+    """Numbers of rows, each as often as its weight says; a fractional rest is one more time that counts less.
+
+    >>> Repeats(np.array([2.0, 0.0, 1.5])).look(np.arange(4))
+    (array([0, 0, 2, 2]), array([1. , 1. , 1. , 0.5]))
+    """
+
+    def __init__(self, weights: npt.NDArray[np.float64]) -> None:
+        whole = np.floor(weights)
+        self._rests = weights - whole
+        self._ends = np.cumsum(whole.astype(np.int64) + (self._rests > 0))
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def look(self, places: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Which row stands at each place, and how much it counts there."""
+        rows = np.searchsorted(self._ends, places, side="right")
+        rests = self._rests[rows]
+        return rows, np.where((places + 1 == self._ends[rows]) & (rests > 0), rests, 1.0)
+
+
+class Portion(NamedTuple):
+    """Some rows to learn from, the number of rows done after them, and how much each counts (None: all alike)."""
+
+    done: int
+    rows: Rows
+    shares: npt.NDArray[np.float64] | None
+
+
+def portions(
+    rows: npt.NDArray[Any],
+    dtype: np.dtype[Any],
+    weights: npt.NDArray[np.float64] | None = None,
+    rng: np.random.Generator | None = None,
+) -> Iterator[Portion]:
+    """Rows as often as their weights say, a piece at a time; in an order that ``rng`` draws, or as they come."""
+    repeats = None if weights is None else Repeats(weights)
+    total = len(rows) if repeats is None else len(repeats)
+    order = None if rng is None else rng.permutation(total)
+    if repeats is None:
+        for done, piece in pieces(rows, dtype, order):
+            yield Portion(done, piece, None)
+        return
+    size = _piece_size(rows, dtype)
+    for start in range(0, total, size):
+        stop = min(total, start + size)
+        chosen, shares = repeats.look(np.arange(start, stop) if order is None else order[start:stop])
+        piece = rows[chosen]
+        yield Portion(stop, piece if piece.dtype == np.uint8 else piece.astype(dtype, copy=False), shares)
+
+
+def sample_weights(values: npt.ArrayLike | None, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    """Weights from a user, one a row; raises unless they are finite, not negative and not all zero."""
+    if values is None:
+        return None
+    weights: npt.NDArray[np.float64] = _check_sample_weight(values, rows, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError(f"all {len(weights)} sample weights are zero; expected at least one that is positive.")
+    return weights
+
+
+def refuse_unfit(
+    rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X", *, threads: int = 1, gaps: bool = False
+) -> None:
+    """Raises for the first value that is infinite, too large for a model of ``dtype``, or NaN where gaps are not allowed."""
     if rows.dtype.kind in "iub":
         return  # whole numbers of any width are finite and far from the limits
     limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
     for done, piece in pieces(rows, float_type(rows)):
         parts = np.array_split(piece, threads)
         starts = np.cumsum([done - len(piece), *(len(part) for part in parts[:-1])])
-        found = engines.together(threads, lambda part: first_unfit_row(part, limit), parts)
+        found = engines.together(threads, lambda part: first_unfit_row(part, limit, gaps), parts)
         for start, part, bad in zip(starts, parts, found, strict=True):
             if bad is not None:
-                raise ValueError(_complaint(part[bad], int(start) + bad, name, limit))
+                raise ValueError(_complaint(part[bad], int(start) + bad, name, limit, gaps))
 
 
-def _complaint(row: npt.NDArray[Any], number: int, name: str, limit: float) -> str:
-    feature = int(np.flatnonzero(~(np.abs(row) <= limit))[0])
+def _complaint(row: npt.NDArray[Any], number: int, name: str, limit: float, gaps: bool) -> str:
+    unfit = ~(np.abs(row) <= limit)
+    feature = int(np.flatnonzero(unfit & ~np.isnan(row) if gaps else unfit)[0])
     value = row[feature]
     what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:g}, too large,"
     return (
         f"row {number} of {name} contains {what} at feature {feature}; "
-        f"expected finite numbers within ±{limit:g}. Drop or impute such rows."
+        f"expected finite numbers within ±{limit:g}. Drop or impute such rows"
+        + ("." if gaps or not np.isnan(value) else ", or learn from the other features with allow_nan=True.")
     )
 
 
 def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
     """Warns once, with the remedy, when the first data do not suit the start or the precision cap."""
     _, head = next(pieces(rows, np.dtype(np.float64)))
-    largest, spread = float(np.abs(head).max()), float(head.var(axis=0).max())
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of features that nobody has
+        largest, spread = float(np.nanmax(np.abs(head))), float(np.nanmax(np.nanvar(head, axis=0)))
     if largest > FAR_OUTSIDE:
         found = f"data reach {largest:.3g}, far outside [-1, 1] where training starts"
     elif len(head) >= 10 and 0 < spread < NARROW / precision_max:

@@ -12,15 +12,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm import annealing
+from streamgmm import annealing, drift
 from streamgmm.annealing import Annealing, Schedule
+from streamgmm.drift import Watch
 from streamgmm.grid import Grid, filters
 from streamgmm.kernels import Floats, Parameters, Rows
 from streamgmm.rules import Moment, Rule, RuleState, Work
 
 SCALE_MIN = 1e-3
+REHEATED = 1.0  # width after a drift, as a share of the widest
 USAGE_SAMPLES = 50  # a component's share of wins is averaged over so many samples per component
 LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
+
+
+Shares = npt.NDArray[np.float64]
+"""How much each row counts, within (0, 1]."""
 
 
 class Check(NamedTuple):
@@ -33,15 +39,17 @@ class Check(NamedTuple):
     learning_rate: float
     live: int
     shrunk: bool
+    drift: bool = False
 
 
 class Pending:
     """The beginning of a batch whose rest has not come yet; rows are copied once, whatever the chunks."""
 
-    def __init__(self, rows: Floats, batch_size: int) -> None:
+    def __init__(self, rows: Floats, batch_size: int, shares: Shares | None = None) -> None:
         self._room = np.empty((batch_size if batch_size > 1 else 0, rows.shape[1]), rows.dtype)
+        self._shares = np.ones(len(self._room))
         self._count = 0
-        self.add(rows)
+        self.add(rows, shares=shares)
 
     def __len__(self) -> int:
         return self._count
@@ -51,14 +59,20 @@ class Pending:
         """(n, D) view."""
         return self._room[: self._count]
 
-    def add(self, rows: Rows, factor: float = 1.0) -> Rows:
-        """Takes as many rows as the batch still wants, times ``factor``, and gives back the others."""
+    @property
+    def shares(self) -> Shares:
+        """How much each of them counts, (n,) view."""
+        return self._shares[: self._count]
+
+    def add(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> int:
+        """Takes as many rows as the batch still wants, times ``factor``, and says how many."""
         taken = rows[: len(self._room) - self._count]
-        room = self._room[self._count : self._count + len(taken)]
-        room[:] = taken
-        room *= self._room.dtype.type(factor)
+        place = slice(self._count, self._count + len(taken))
+        self._room[place] = taken
+        self._room[place] *= self._room.dtype.type(factor)
+        self._shares[place] = 1.0 if shares is None else shares[: len(taken)]
         self._count += len(taken)
-        return rows[len(taken) :]
+        return len(taken)
 
     def empty(self) -> None:
         self._count = 0
@@ -78,6 +92,10 @@ class TrainingState:
     batch_size: int = 1
     scale_max: float = 20.0**0.5
     pending: Pending = field(default_factory=lambda: Pending(np.empty((0, 0)), 1))
+    watch: Watch = Watch()
+    reheats: bool = False  # whether a drift widens the annealing again
+    allow_nan: bool = False
+    skipped: int = 0  # rows without a single known feature
     wins: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     usage: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
@@ -101,6 +119,8 @@ def begin(
     *,
     batch_size: int = 1,
     precision_max: float = 20.0,
+    reheats: bool = False,
+    allow_nan: bool = False,
 ) -> TrainingState:
     """The state before the first sample; takes over ``parameters`` and changes them from now on."""
     scale_max, first = precision_max**0.5, annealing.start(schedule)
@@ -116,38 +136,53 @@ def begin(
         rng=rng,
         batch_size=batch_size,
         scale_max=scale_max,
+        reheats=reheats,
+        allow_nan=allow_nan,
         pending=Pending(np.empty((0, parameters.n_features), parameters.dtype), batch_size),
         wins=np.zeros(grid.size, np.int64),
         usage=np.full(grid.size, 1 / grid.size),
     )
 
 
-def feed(state: TrainingState, x: npt.ArrayLike, factor: float = 1.0, *, more: bool = False) -> list[Check]:
+def feed(
+    state: TrainingState, x: npt.ArrayLike, factor: float = 1.0, *, shares: Shares | None = None, more: bool = False
+) -> list[Check]:
     """Learns from rows (N, D) and gives the checks that fell due; the rest of a batch stays pending.
 
-    Bytes need no copy as floats: the loops read them as they are, times ``factor``. With ``more`` to come at once, the
-    parameters need not show yet what was learned: replicas are not merged for nobody to look at.
+    Bytes need no copy as floats: the loops read them as they are, times ``factor``. ``shares`` says how much each row
+    counts. With ``more`` to come at once, the parameters need not show yet what was learned: replicas are not merged
+    for nobody to look at.
     """
     rows: Rows = np.asarray(x)
     if rows.dtype != np.uint8:
         rows, factor = rows.astype(state.parameters.dtype, copy=False), 1.0
+        rows, shares = _known(state, rows, shares)
     checks: list[Check] = []
+    start = 0
     if len(state.pending):
-        rows = state.pending.add(rows, factor)
+        start = state.pending.add(rows, factor, shares)
         if len(state.pending) < state.batch_size:
             return checks
-        checks += _advance(state, state.pending.rows)
+        checks += _advance(state, state.pending.rows, shares=state.pending.shares)
         state.pending.empty()
-    whole = len(rows) - len(rows) % state.batch_size
-    start = 0
+    whole = len(rows) - (len(rows) - start) % state.batch_size
     while start < whole:
         stop = min(whole, start + _samples_to_check(state))
-        checks += _advance(state, rows[start:stop], factor)
+        checks += _advance(state, rows[start:stop], factor, shares=None if shares is None else shares[start:stop])
         start = stop
-    state.pending.add(rows[whole:], factor)
+    state.pending.add(rows[whole:], factor, None if shares is None else shares[whole:])
     if not more:
         settle(state)
     return checks
+
+
+def _known(state: TrainingState, rows: Rows, shares: Shares | None) -> tuple[Rows, Shares | None]:
+    """Rows without those that say nothing at all, which are counted."""
+    if not state.allow_nan or not np.isnan(rows[:, 0]).any():
+        return rows, shares
+    known = ~np.isnan(rows).all(1)
+    state.skipped += len(rows) - int(known.sum())
+    return rows[known], None if shares is None else shares[known]
 
 
 def settle(state: TrainingState) -> None:
@@ -158,7 +193,7 @@ def settle(state: TrainingState) -> None:
 def flush(state: TrainingState) -> list[Check]:
     """Ends a pass: learns from a pending partial batch as one smaller step, and from whatever the rule holds back."""
     rows = state.pending.rows
-    checks = _advance(state, rows, batch_size=len(rows)) if len(rows) else []
+    checks = _advance(state, rows, batch_size=len(rows), shares=state.pending.shares) if len(rows) else []
     state.pending.empty()
     state.rule.flush(state.rule_state, state.parameters, _moment(state))
     return checks
@@ -171,10 +206,18 @@ def _samples_to_check(state: TrainingState) -> int:
     return -(-missing // state.batch_size) * state.batch_size
 
 
-def _advance(state: TrainingState, rows: Rows, factor: float = 1.0, batch_size: int | None = None) -> list[Check]:
+def _advance(
+    state: TrainingState,
+    rows: Rows,
+    factor: float = 1.0,
+    *,
+    batch_size: int | None = None,
+    shares: Shares | None = None,
+) -> list[Check]:
     size = batch_size or state.batch_size
     before = state.annealing.samples
-    work = Work(rows, factor, filters(state.grid, state.annealing.sigma), size, (SCALE_MIN, state.scale_max))
+    filter_now = filters(state.grid, state.annealing.sigma)
+    work = Work(rows, factor, filter_now, size, (SCALE_MIN, state.scale_max), state.allow_nan, shares)
     steps = state.rule.advance(state.rule_state, state.parameters, work)
     state.wins += steps.wins
     state.annealing = annealing.observe(state.schedule, state.annealing, steps.losses, steps.max_components, size)
@@ -189,7 +232,12 @@ def _check(state: TrainingState) -> Check:
     state.wins = np.zeros_like(state.wins)
     state.annealing, shrunk = annealing.check(state.schedule, state.annealing)
     state.rule.check(state.rule_state, state.parameters, _moment(state, shrunk))
-    return current(state, shrunk)
+    state.watch, changed = drift.look(state.schedule, state.watch, state.annealing)
+    if changed and state.reheats:
+        sigma = REHEATED * state.grid.widest if state.rule.anneals else state.schedule.sigma_min
+        state.annealing = annealing.reheat(state.schedule, state.annealing, sigma)
+        state.rule.reheat(state.rule_state, state.parameters, _moment(state))
+    return current(state, shrunk)._replace(drift=changed)
 
 
 def _moment(state: TrainingState, shrunk: bool = False) -> Moment:

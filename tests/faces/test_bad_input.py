@@ -150,7 +150,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "empty": (lambda p: p.write_bytes(b""), "truncated or not a model"),
     "not a model": (lambda p: p.write_text("a,b,c\n1,2,3\n" * 50), "truncated or not a model"),
     "other safetensors": (lambda p: save_file({"w": np.zeros(3)}, p), "not a streamgmm model"),
-    "newer": (change_header(format=99), "format version 99; this streamgmm reads up to 1"),
+    "newer": (change_header(format=99), "format version 99; this streamgmm reads version 2"),
     "no version": (change_header(format="x"), "format version 'x'"),
     "other rule": (change_header(rule={"name": "adam"}), "damaged: rule 'adam' is unknown"),
     "other grid": (change_header(grid=[3, 3]), r"tensor 'means' has shape \(4, 3\); its header wants \(9, 3\)"),

@@ -68,7 +68,9 @@ class Replicated(Rule):
         shares = [range((r - turn) % self.replicas, steps, self.replicas) for r in range(self.replicas)]
 
         def learn(r: int) -> Steps:
-            own = work._replace(x=_rows(work, shares[r]))
+            own = work._replace(x=_every(work, work.x, shares[r]))
+            if work.shares is not None:
+                own = own._replace(shares=_every(work, work.shares[:, None], shares[r])[:, 0])
             return rule.advance(replicas[r].state, replicas[r].parameters, own)
 
         rule = self.rule.one_of(self.replicas)
@@ -89,6 +91,7 @@ class Replicated(Rule):
         cuts = [len(parameters) * i // self.replicas for i in range(self.replicas + 1)]
         ranges = [range(*cut) for cut in pairwise(cuts)]
         together(self.replicas, lambda rows: self.rule.merge(done, out, rows), ranges)
+        state["usual"] = np.mean([replica.state["usual"] for replica in replicas], axis=0)
 
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         long = min(LONG_ROUND * self.replicas, self.rule.memory / 4)  # replicas must not forget where they started
@@ -100,6 +103,10 @@ class Replicated(Rule):
     def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         self._end_round(state, parameters, moment.scale_bounds)
         self.rule.flush(state, parameters, moment)
+
+    def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        self._end_round(state, parameters, moment.scale_bounds)
+        self.rule.reheat(state, parameters, moment)
 
     def _end_round(self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds) -> None:
         self.settle(state, parameters, scale_bounds)
@@ -143,12 +150,12 @@ class Replicated(Rule):
             state[f"replica{r}.{name}"] = value
 
 
-def _rows(work: Work, steps: range) -> Any:
+def _every(work: Work, rows: Any, steps: range) -> Any:
     """Rows of every R-th step."""
     if work.batch_size == 1:
-        return work.x[steps.start :: steps.step]
-    batches = work.x.reshape(-1, work.batch_size, work.x.shape[1])[steps.start :: steps.step]
-    return batches.reshape(-1, work.x.shape[1])
+        return rows[steps.start :: steps.step]
+    batches = rows.reshape(-1, work.batch_size, rows.shape[1])[steps.start :: steps.step]
+    return batches.reshape(-1, rows.shape[1])
 
 
 def _joined(reports: list[Steps], shares: list[range], steps: int) -> Steps:

@@ -5,7 +5,7 @@ Only this package writes into its arguments; each one is tagged IN, OUT or INOUT
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from streamgmm.kernels._native import use_width, width, widths
 __all__ = [
     "Pair",
     "Parameters",
+    "Reading",
     "Rows",
     "Scores",
     "Steps",
@@ -173,6 +174,21 @@ def _side_by_side(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Floats:
     return np.ascontiguousarray(rows)
 
 
+class Reading(TypedDict, total=False):
+    """How the rows of steps are read.
+
+    batch_size : samples a step. factor : bytes are read as they are, times this. gaps : NaN marks features that a row
+    does not have, so that it says nothing about them. shares (N,) : how much each row counts, within (0, 1].
+    usual (3,) : INOUT number of samples, level and deviation of losses, so that [E20] strange samples count less.
+    """
+
+    batch_size: int
+    factor: float
+    gaps: bool
+    shares: npt.NDArray[np.float64] | None
+    usual: npt.NDArray[np.float64] | None
+
+
 def sgd_steps(
     parameters: Parameters,
     x: npt.ArrayLike,
@@ -180,19 +196,16 @@ def sgd_steps(
     *,
     rate: float,
     scale_bounds: tuple[float, float],
-    batch_size: int = 1,
-    factor: float = 1.0,
     scan_all: bool = False,
+    **reading: Unpack[Reading],
 ) -> Steps:
     """[E6]-[E9] gradient steps over whole batches of consecutive rows.
 
-    INOUT parameters, IN x (N, D) with N a multiple of ``batch_size``, IN filters of the component grid. Bytes are read
-    as they are, times ``factor``. ``scan_all`` scores every component in full for every sample, which changes nothing
-    but the time.
+    INOUT parameters, IN x (N, D) with N a multiple of the batch size, IN filters of the component grid. ``scan_all``
+    scores every component in full for every sample, which changes nothing but the time.
     """
-    rows, report = _batches(parameters, x, batch_size)
-    out: Any = report
-    _native.sgd_steps(*parameters.native, rows, factor, batch_size, *filters, rate, *scale_bounds, scan_all, *out)
+    read, report, usual = _batches(parameters, x, **reading)
+    _native.sgd_steps(*parameters.native, *read, *filters, rate, *scale_bounds, scan_all, *report, usual)
     return report
 
 
@@ -208,33 +221,18 @@ def natural_steps(
     count_max: float,
     scale_bounds: tuple[float, float],
     hold_scales: bool = False,
-    batch_size: int = 1,
-    factor: float = 1.0,
     scan_all: bool = False,
+    **reading: Unpack[Reading],
 ) -> Steps:
     """[E13]-[E15] natural-gradient steps over whole batches of consecutive rows; logits stay.
 
     INOUT parameters, INOUT variances (as ``padded`` makes them), INOUT counts (K,), INOUT received (K,), IN x
     (N, D), IN filters. ``received`` is added to sample by sample: a sum of sums would depend on the chunks.
     """
-    rows, report = _batches(parameters, x, batch_size)
+    read, report, usual = _batches(parameters, x, **reading)
     report = report._replace(received=received)
-    out: Any = report
-    _native.natural_steps(
-        *parameters.native,
-        rows,
-        factor,
-        batch_size,
-        variances,
-        counts,
-        *filters,
-        growth,
-        count_max,
-        *scale_bounds,
-        hold_scales,
-        scan_all,
-        *out,
-    )
+    settings = (growth, count_max, *scale_bounds, hold_scales, scan_all)
+    _native.natural_steps(*parameters.native, *read, variances, counts, *filters, *settings, *report, usual)
     return report
 
 
@@ -251,42 +249,37 @@ def em_steps(
     first_step: int,
     scale_bounds: tuple[float, float],
     accumulate: bool = False,
-    batch_size: int = 1,
-    factor: float = 1.0,
+    **reading: Unpack[Reading],
 ) -> Steps:
     """[E16] [E17] stochastic-EM steps over whole batches of consecutive rows.
 
     INOUT parameters, INOUT means and variances (as ``padded`` makes them; ``parameters.means_buffer`` itself unless
     accumulating), INOUT masses (K,), IN x (N, D).
     """
-    rows, report = _batches(parameters, x, batch_size)
-    schedule = (rate, exponent, rate_min, first_step)
-    out: Any = report
-    _native.em_steps(
-        *parameters.native,
-        rows,
-        factor,
-        batch_size,
-        means,
-        variances,
-        masses,
-        *schedule,
-        *scale_bounds,
-        accumulate,
-        *out,
-    )
+    read, report, usual = _batches(parameters, x, **reading)
+    settings = (rate, exponent, rate_min, first_step, *scale_bounds, accumulate)
+    _native.em_steps(*parameters.native, *read, means, variances, masses, *settings, *report, usual)
     return report
 
 
-def _batches(parameters: Parameters, x: npt.ArrayLike, batch_size: int) -> tuple[Any, Steps]:
+def _batches(
+    parameters: Parameters,
+    x: npt.ArrayLike,
+    batch_size: int = 1,
+    factor: float = 1.0,
+    gaps: bool = False,
+    shares: npt.NDArray[np.float64] | None = None,
+    usual: npt.NDArray[np.float64] | None = None,
+) -> tuple[Any, Any, npt.NDArray[np.float64] | None]:
+    """What the native functions take of the rows, an empty report, and the usual losses."""
     rows = _samples(x, parameters)
     steps, rest = divmod(len(rows), batch_size)
     if rest:
         raise ValueError(f"{len(rows)} samples are not whole batches of {batch_size}.")
     size = len(parameters)
-    return rows, Steps(
-        np.empty(steps), np.empty(steps), np.zeros(size, np.int64), np.zeros(size), np.zeros(1, np.int64)
-    )
+    report = Steps(np.empty(steps), np.empty(steps), np.zeros(size, np.int64), np.zeros(size), np.zeros(1, np.int64))
+    shares = None if shares is None else np.ascontiguousarray(shares, dtype=np.float64)
+    return (rows, factor, batch_size, gaps, shares), report, usual
 
 
 class Scores(NamedTuple):
@@ -300,7 +293,8 @@ class Scores(NamedTuple):
 def score(parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
     """[E3] [E4] per row; the value for a row does not depend on the rows beside it.
 
-    IN parameters, IN x (N, D); bytes are read as they are, times ``factor``.
+    IN parameters, IN x (N, D); bytes are read as they are, times ``factor``. [E21] a row with NaN is scored on the
+    features that it has.
     """
     rows = _samples(x, parameters)
     out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
@@ -365,7 +359,7 @@ def smooth_losses(state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, n
     _native.smooth_losses(state, losses, tops, **settings)
 
 
-def first_unfit_row(x: Floats, limit: float) -> int | None:
-    """Number of the first row with a NaN or a magnitude beyond ``limit``, if there is one.  IN x (N, D)."""
-    row = _native.first_unfit_row(_side_by_side(x, x.dtype), limit)
+def first_unfit_row(x: Floats, limit: float, gaps: bool = False) -> int | None:
+    """Number of the first row with a magnitude beyond ``limit``, or a NaN unless ``gaps`` allows it.  IN x (N, D)."""
+    row = _native.first_unfit_row(_side_by_side(x, x.dtype), limit, gaps)
     return None if row < 0 else row

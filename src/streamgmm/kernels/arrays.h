@@ -70,13 +70,14 @@ template <class Array> std::size_t row_stride(const Array &x, std::size_t featur
     return x.shape(0) < 2 ? features : std::size_t(x.stride(0));
 }
 
-template <class T> Input<T> input(const Data &x, std::size_t features, double factor) {
+template <class T>
+Input<T> input(const Data &x, std::size_t features, double factor, const double *shares = nullptr, bool gaps = false) {
     const bool bytes = x.dtype() == nb::dtype<std::uint8_t>();
     require(bytes || x.dtype() == nb::dtype<T>(), "samples must be bytes or of the type of the means");
     require(bytes || factor == 1, "only bytes take a factor");
     const std::size_t stride = row_stride(x, features);
-    if (bytes) return {nullptr, static_cast<const std::uint8_t *>(x.data()), T(factor), stride};
-    return {static_cast<const T *>(x.data()), nullptr, T(1), stride};
+    if (bytes) return {nullptr, static_cast<const std::uint8_t *>(x.data()), T(factor), stride, shares, false};
+    return {static_cast<const T *>(x.data()), nullptr, T(1), stride, shares, gaps};
 }
 
 // A pointer into `room` at the start of a cache line, with `count` numbers behind it.
@@ -91,24 +92,26 @@ constexpr std::size_t scout_from_samples = 64, scout_from_features = 128;
 
 // Owns what Scratch points to.
 template <class T> struct Workspace {
-    std::vector<T> samples, shifted, copies;
+    std::vector<T> samples, shifted, known, copies;
     std::vector<double> numbers;
     std::vector<std::size_t> winners;
     std::vector<std::uint32_t> order;
     Scratch<T> scratch;
 
-    Workspace(const Model<T> &m, std::size_t batch, bool many, bool scouts = false, bool learns = true) {
+    Workspace(const Model<T> &m, std::size_t batch, bool many, bool scouts, bool gaps, bool learns = true) {
         const std::size_t k = m.components, padded = (k + 15) / 16 * 16;
         std::size_t sum_features = many ? 4096 / k / 32 * 32 : 0;
         if (many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
         winners.resize(batch);
-        double *at = aligned(numbers, batch * k + padded + 4 * k + 3 * k * sum_features + 2 * 1024);
+        double *at = aligned(numbers, batch * (k + 1) + padded + 4 * k + 4 * k * sum_features + 2 * 1024);
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
-               *pair = take(2 * k), *sums = take(3 * k * sum_features);
-        T *rows = aligned(samples, learns ? batch * m.stride : 0), *products = aligned(shifted, many ? k * m.stride : 0);
-        scratch = {rows, products, scores,         weights, log_weights,  received,
-                   pair, sums,     winners.data(), batch,   sum_features, scout(m, scouts)};
+               *pair = take(2 * k), *shares = take(batch), *sums = take(4 * k * sum_features + 2 * 1024);
+        const std::size_t held = learns ? batch * m.stride : m.stride;
+        T *rows = aligned(samples, held), *products = aligned(shifted, many ? k * m.stride : 0);
+        T *present = gaps ? aligned(known, held + 2 * m.stride) : rows, *before = gaps ? present + held : rows;
+        scratch = {rows, products, scores,  weights, log_weights, received,     pair,  sums,
+                   winners.data(), shares, present, before, batch, sum_features, false, scout(m, scouts)};
     }
 
   private:

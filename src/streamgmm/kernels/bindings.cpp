@@ -110,11 +110,15 @@ template <class T> struct Steps {
     Report report;
 
     Steps(Rows<T> &means, Rows<T> &scales, Vector &logits, Vector &log_dets, const Data &x, double factor,
-          std::size_t batch_size, Vector &losses, Vector &max_components, Counts &wins, Vector &received,
-          Counts &looked)
-        : m(model<T>(means, scales, logits, log_dets, x.shape(1))), x(input<T>(x, m.features, factor)),
-          count(batch_size ? x.shape(0) / batch_size : 0), report{losses.data(), max_components.data(), wins.data(),
-                                                                   received.data(), looked.data()} {
+          std::size_t batch_size, bool gaps, std::optional<Vector> &shares, Vector &losses, Vector &max_components,
+          Counts &wins, Vector &received, Counts &looked, std::optional<Vector> &usual)
+        : m(model<T>(means, scales, logits, log_dets, x.shape(1))),
+          x(input<T>(x, m.features, factor, shares ? shares->data() : nullptr, gaps)),
+          count(batch_size ? x.shape(0) / batch_size : 0),
+          report{losses.data(),   max_components.data(), wins.data(),
+                 received.data(), looked.data(),         usual ? usual->data() : nullptr} {
+        require(!shares || shares->shape(0) == x.shape(0), "shares need one entry a sample");
+        require(!usual || usual->shape(0) == 3, "usual losses are three numbers");
         require(batch_size > 0 && x.shape(0) % batch_size == 0, "the samples must be whole batches");
         require(losses.shape(0) == count && max_components.shape(0) == count, "reports need one entry a step");
         require(wins.shape(0) == m.components && received.shape(0) == m.components, "wins need one entry a component");
@@ -129,13 +133,14 @@ template <class T> struct Steps {
 
 template <class T>
 void sgd_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
-               Matrix along_rows, Matrix along_columns, double rate, double scale_min, double scale_max, bool scan_all,
-               Vector losses, Vector max_components, Counts wins, Vector received, Counts looked) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received, looked);
+               bool gaps, std::optional<Vector> shares, Matrix along_rows, Matrix along_columns, double rate, double scale_min, double scale_max, bool scan_all,
+               Vector losses, Vector max_components, Counts wins, Vector received, Counts looked, std::optional<Vector> usual) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, gaps, shares, losses, max_components, wins,
+                         received, looked, usual);
     const Filter g = filter(along_rows, along_columns, steps.m.components);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(steps.m, batch_size, batch_size > 1, steps.scouts(g, batch_size, scan_all));
+    Workspace<T> work(steps.m, batch_size, batch_size > 1, steps.scouts(g, batch_size, scan_all), gaps);
     loops<T>().sgd_steps(steps.m, steps.x, steps.count, g, {rate, scale_min, scale_max}, work.scratch,
                          steps.report);
 }
@@ -150,29 +155,31 @@ Moments<T> moments(const Model<T> &m, Rows<T> &means, Rows<T> &variances, Vector
 
 template <class T>
 void natural_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
-                   Rows<T> variances, Vector counts, Matrix along_rows, Matrix along_columns, double growth, double count_max,
+                   bool gaps, std::optional<Vector> shares, Rows<T> variances, Vector counts, Matrix along_rows, Matrix along_columns, double growth, double count_max,
                    double scale_min, double scale_max, bool hold_scales, bool scan_all, Vector losses, Vector max_components,
-                   Counts wins, Vector received, Counts looked) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received, looked);
+                   Counts wins, Vector received, Counts looked, std::optional<Vector> usual) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, gaps, shares, losses, max_components, wins,
+                         received, looked, usual);
     const Filter g = filter(along_rows, along_columns, steps.m.components);
     const Moments<T> state = moments<T>(steps.m, means, variances, counts);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(steps.m, batch_size, batch_size > 1, steps.scouts(g, batch_size, scan_all));
+    Workspace<T> work(steps.m, batch_size, batch_size > 1, steps.scouts(g, batch_size, scan_all), gaps);
     loops<T>().natural_steps(steps.m, state, steps.x, steps.count, g,
                              {growth, count_max, scale_min, scale_max, hold_scales}, work.scratch, steps.report);
 }
 
 template <class T>
 void em_steps(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x, double factor, std::size_t batch_size,
-              Rows<T> moment_means, Rows<T> variances, Vector masses, double rate, double exponent, double rate_min,
+              bool gaps, std::optional<Vector> shares, Rows<T> moment_means, Rows<T> variances, Vector masses, double rate, double exponent, double rate_min,
               std::size_t first_step, double scale_min, double scale_max, bool accumulate, Vector losses,
-              Vector max_components, Counts wins, Vector received, Counts looked) {
-    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, losses, max_components, wins, received, looked);
+              Vector max_components, Counts wins, Vector received, Counts looked, std::optional<Vector> usual) {
+    const Steps<T> steps(means, scales, logits, log_dets, x, factor, batch_size, gaps, shares, losses, max_components, wins,
+                         received, looked, usual);
     const Moments<T> state = moments<T>(steps.m, moment_means, variances, masses);
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(steps.m, batch_size, batch_size > 1);
+    Workspace<T> work(steps.m, batch_size, batch_size > 1, false, gaps);
     loops<T>().em_steps(steps.m, state, steps.x, steps.count,
                         {rate, exponent, rate_min, first_step, scale_min, scale_max, accumulate}, work.scratch,
                         steps.report);
@@ -195,7 +202,7 @@ void score(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Data x
                          max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
     nb::gil_scoped_release unlocked;
     TinyIsZero mode;
-    Workspace<T> work(m, rows < score_rows ? (rows ? rows : 1) : score_rows, true, false, false);
+    Workspace<T> work(m, rows < score_rows ? (rows ? rows : 1) : score_rows, true, false, true, false);
     loops<T>().score(m, samples, rows, work.scratch, out);
 }
 
@@ -230,11 +237,11 @@ void rescale(Rows<T> means, Rows<T> scales, Vector logits, Vector log_dets, Rows
 }
 
 // Row number of the first value that is not finite or beyond `limit`, or -1.
-template <class T> std::int64_t first_unfit_row(Samples<T> x, double limit) {
+template <class T> std::int64_t first_unfit_row(Samples<T> x, double limit, bool gaps) {
     const std::size_t rows = x.shape(0), columns = x.shape(1), stride = row_stride(x, columns);
     const T *data = x.data();
     nb::gil_scoped_release unlocked;
-    const std::size_t found = loops<T>().first_unfit_row(data, rows, columns, stride, T(limit));
+    const std::size_t found = loops<T>().first_unfit_row(data, rows, columns, stride, T(limit), gaps);
     return found < rows ? std::int64_t(found) : -1;
 }
 
@@ -256,19 +263,22 @@ template <class T> void bind(nb::module_ &m) {
     m.def("refresh_log_dets", &refresh_log_dets<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "features"_a, "first"_a, "last"_a);
     m.def("sgd_steps", &sgd_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "along_rows"_a.noconvert(),
-          "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "scan_all"_a, "losses"_a.noconvert(),
-          "max_components"_a.noconvert(), "wins"_a.noconvert(), "received"_a.noconvert(), "looked"_a.noconvert());
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "gaps"_a,
+          "shares"_a.noconvert().none(), "along_rows"_a.noconvert(), "along_columns"_a.noconvert(), "rate"_a, "scale_min"_a, "scale_max"_a, "scan_all"_a, "losses"_a.noconvert(),
+          "max_components"_a.noconvert(), "wins"_a.noconvert(), "received"_a.noconvert(), "looked"_a.noconvert(),
+          "usual"_a.noconvert().none());
     m.def("natural_steps", &natural_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "variances"_a.noconvert(), "counts"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "gaps"_a,
+          "shares"_a.noconvert().none(), "variances"_a.noconvert(), "counts"_a.noconvert(),
           "along_rows"_a.noconvert(), "along_columns"_a.noconvert(), "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a,
           "hold_scales"_a, "scan_all"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(), "wins"_a.noconvert(),
-          "received"_a.noconvert(), "looked"_a.noconvert());
+          "received"_a.noconvert(), "looked"_a.noconvert(), "usual"_a.noconvert().none());
     m.def("em_steps", &em_steps<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
-          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "moment_means"_a.noconvert(),
+          "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "batch_size"_a, "gaps"_a,
+          "shares"_a.noconvert().none(), "moment_means"_a.noconvert(),
           "variances"_a.noconvert(), "masses"_a.noconvert(), "rate"_a, "exponent"_a, "rate_min"_a, "first_step"_a,
           "scale_min"_a, "scale_max"_a, "accumulate"_a, "losses"_a.noconvert(), "max_components"_a.noconvert(),
-          "wins"_a.noconvert(), "received"_a.noconvert(), "looked"_a.noconvert());
+          "wins"_a.noconvert(), "received"_a.noconvert(), "looked"_a.noconvert(), "usual"_a.noconvert().none());
     m.def("score", &score<T>, "means"_a.noconvert(), "scales"_a.noconvert(), "logits"_a.noconvert(),
           "log_dets"_a.noconvert(), "x"_a.noconvert(), "factor"_a, "scores"_a.noconvert().none(),
           "log_likelihood"_a.noconvert().none(), "max_component"_a.noconvert().none(), "winner"_a.noconvert().none());
@@ -281,7 +291,7 @@ template <class T> void bind(nb::module_ &m) {
     m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "Yardstick: reads an array so many times.");
     m.def("rewrite_all", &rewrite_all<T>, "values"_a.noconvert(), "times"_a,
           "Yardstick: reads and writes an array so many times.");
-    m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a);
+    m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a, "gaps"_a);
 }
 
 } // namespace

@@ -19,10 +19,12 @@ inline void share_out(const Model<T> &m, Scratch<T> &scratch, std::size_t step, 
     for (std::size_t n = 0; n < scratch.batch; ++n) {
         double *row = scratch.scores + n * m.components, total;
         const std::size_t best = argmax(row, m.components);
-        top += row[best];
+        double own_top = row[best], own_loss = exponentials(row, m.components, scratch.weights, &total);
         ++report.wins[best];
-        loss += exponentials(row, m.components, scratch.weights, &total);
-        for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] += row[k] = scratch.weights[k] / total;
+        const double share = scratch.shares[n] *= influence(report.usual, m.features, &own_loss, &own_top);
+        top += own_top;
+        loss += own_loss;
+        for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] += row[k] = share * (scratch.weights[k] / total);
     }
     add_received(scratch.received, m.components, report);
     report.losses[step] = loss / double(scratch.batch);
@@ -33,7 +35,7 @@ inline void share_out(const Model<T> &m, Scratch<T> &scratch, std::size_t step, 
 template <class T>
 inline void em_row(const Model<T> &m, Moments<T> &moments, std::size_t k, double r, double most, Scratch<T> &scratch) {
     T *means = moments.means + k * m.stride, *variances = moments.variances + k * m.stride;
-    if (scratch.batch == 1) return move_moments(scratch.samples, means, variances, m.stride, T(r), T(most));
+    if (scratch.batch == 1) return move_known(scratch, means, variances, m.stride, T(r), T(most));
     double *shift = scratch.sums, *square = shift + block_features;
     const double mass = scratch.received[k];
     for (std::size_t start = 0; start < m.features; start += block_features) {
@@ -42,11 +44,13 @@ inline void em_row(const Model<T> &m, Moments<T> &moments, std::size_t k, double
         for (std::size_t n = 0; n < scratch.batch; ++n) {
             const double w = scratch.scores[n * m.components + k];
             if (w < negligible<T>) continue;
-            const T *x = scratch.samples + n * m.stride + start;
+            const T *x = scratch.samples + n * m.stride + start, *present = scratch.present + n * m.stride + start;
+            const bool gaps = scratch.gaps;
             for (std::size_t i = 0; i < count; ++i) {
                 const double away = double(x[i]) - double(means[start + i]);
-                shift[i] += w * away;
-                square[i] += w * away * away;
+                const bool known = !gaps || present[i] != T(0);
+                shift[i] += known ? w * away : 0;
+                square[i] += w * (known ? away * away : double(variances[start + i]));
             }
         }
         for (std::size_t i = 0; i < count; ++i)
@@ -61,20 +65,21 @@ template <class T>
 void em_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, EmStep step, Scratch<T> scratch,
               Report report) {
     for (std::size_t t = 0; t < steps; ++t) {
-        for (std::size_t n = 0; n < scratch.batch; ++n)
-            take_row(x, t * scratch.batch + n, m.features, m.stride, scratch.samples + n * m.stride);
+        take_rows(x, t * scratch.batch, m, scratch);
         softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
-        if (scratch.batch == 1) {
+        if (scratch.batch == 1 && scratch.gaps) {
+            score_known(m, scratch.samples, scratch.present, scratch.log_weights, scratch.scores);
+        } else if (scratch.batch == 1) {
             score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
         } else {
             shift(m, scratch.shifted);
             score_batch(m, scratch);
         }
         share_out(m, scratch, t, report);
-        const double rho = em_rate(step, step.first_step + t);
+        const double rho = em_rate(step, step.first_step + t), whole = counted(scratch);
         for (std::size_t k = 0; k < m.components; ++k) {
             const double gained = rho * scratch.received[k] / double(scratch.batch);
-            const double mass = (1 - rho) * moments.masses[k] + gained;
+            const double mass = (1 - rho * whole) * moments.masses[k] + gained;
             moments.masses[k] = mass > 1e-300 ? mass : 1e-300;
             if (!step.accumulate) m.logits[k] = __builtin_log(moments.masses[k]);
             if (scratch.received[k] < negligible<T>) continue;

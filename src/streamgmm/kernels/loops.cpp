@@ -20,7 +20,12 @@ void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<T> scratch, Answers
         double *scores = out.scores ? out.scores + done * m.components : scratch.scores;
         score_many(m, x, done, m.features, count, scratch.shifted, scratch.log_weights, scores);
         for (std::size_t n = 0; n < count; ++n) {
-            const double *row = scores + n * m.components;
+            double *row = scores + n * m.components;
+            if (row[0] <= score_at(m, scratch.log_weights, 0, distance_max<T>)) { // beyond all bounds, or not a number
+                take_row(x, done + n, m.features, m.stride, scratch.samples);
+                if (find_gaps(scratch.samples, scratch.present, m.stride))
+                    score_known(m, scratch.samples, scratch.present, scratch.log_weights, row);
+            }
             double total;
             if (out.log_likelihood) out.log_likelihood[done + n] = exponentials(row, m.components, scratch.weights, &total);
             const std::size_t best = argmax(row, m.components);
@@ -30,20 +35,21 @@ void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<T> scratch, Answers
     }
 }
 
-// Number of the first row with a value that is not finite or beyond the limit, or of rows.
+// Number of the first row with a value that is infinite or beyond the limit (or NaN, unless gaps are allowed), or of rows.
 template <class T>
-std::size_t first_unfit_row(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit) {
+std::size_t first_unfit_row(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit, bool gaps) {
     for (std::size_t n = 0; n < rows; ++n) {
         const T *row = x + n * stride;
         typename Lanes<T>::bits fit = ~typename Lanes<T>::bits{};
         std::size_t d = 0;
         for (; d + vector_lanes<T> <= columns; d += vector_lanes<T>) {
             const auto v = load_vector(row + d);
-            fit &= (v <= limit) & (v >= -limit); // neither holds for NaN
+            const auto known = (v <= limit) & (v >= -limit); // neither holds for NaN
+            fit &= gaps ? known | (v != v) : known;
         }
         bool all = true;
         for (std::size_t i = 0; i < vector_lanes<T>; ++i) all = all && fit[i];
-        for (; d < columns; ++d) all = all && row[d] <= limit && row[d] >= -limit;
+        for (; d < columns; ++d) all = all && ((row[d] <= limit && row[d] >= -limit) || (gaps && row[d] != row[d]));
         if (!all) return n;
     }
     return rows;

@@ -54,6 +54,14 @@ inline double scales_of(const T *variances, T *scales, std::size_t features, std
     return product.log();
 }
 
+// [E14] for one sample that may lack features, which then stay as they are.
+template <class T>
+inline void move_known(const Scratch<T> &scratch, T *means, T *variances, std::size_t stride, T r, T most) {
+    if (scratch.gaps) remember(scratch, means, variances, stride);
+    move_moments(scratch.samples, means, variances, stride, r, most);
+    if (scratch.gaps) take_back(scratch, means, variances, stride);
+}
+
 // [E14] for a batch, from its weighted sums about the old mean: shift = sum w (x - mean), square = sum w (x - mean)^2.
 template <class T>
 inline void move_by_sums(double shift, double square, double mass, double r, double most, T *mean, T *v) {

@@ -19,11 +19,12 @@ inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &ste
         const T r = T(earned_rate(moments.masses + j, w, step));
         const std::size_t row = j * m.stride;
         if (step.hold_scales) {
+            if (scratch.gaps) remember(scratch, m.means + row, m.means + row, m.stride);
             move_means(scratch.samples, m.means + row, m.stride, r);
+            if (scratch.gaps) take_back(scratch, m.means + row, m.means + row, m.stride);
             continue;
         }
-        move_moments(scratch.samples, m.means + row, moments.variances + row, m.stride, r,
-                     T(most_variance(step.scale_min)));
+        move_known(scratch, m.means + row, moments.variances + row, m.stride, r, T(most_variance(step.scale_min)));
         m.log_dets[j] = scales_of(moments.variances + row, m.scales + row, m.features, m.stride, T(step.scale_min),
                                   T(step.scale_max));
     }
@@ -36,13 +37,15 @@ inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, con
         rates[k] = scratch.received[k] < negligible<T> ? 0 : earned_rate(moments.masses + k, scratch.received[k], step);
     with_sums(m, g, scratch,
               [&](std::size_t k, std::size_t start, std::size_t stop, const double *centre, const double *first,
-                  const double *second) {
+                  const double *second, const double *zeroth) {
                   const double mass = scratch.received[k], most = most_variance(step.scale_min);
                   T *mean = m.means + k * m.stride + start, *variance = moments.variances + k * m.stride + start;
                   for (std::size_t i = 0; i < stop - start; ++i) {
-                      const double c = double(mean[i]) - centre[i];
-                      move_by_sums(first[i] - mass * c, second[i] - 2 * c * first[i] + mass * c * c, mass, rates[k], most,
-                                   mean + i, step.hold_scales ? nullptr : variance + i);
+                      const double c = double(mean[i]) - centre[i], known = zeroth ? zeroth[i] : mass;
+                      const double square = second[i] - 2 * c * first[i] + known * c * c;
+                      // who lacks the feature is taken to vary about the mean as ever
+                      move_by_sums(first[i] - known * c, zeroth ? square + (mass - known) * double(variance[i]) : square, mass,
+                                   rates[k], most, mean + i, step.hold_scales ? nullptr : variance + i);
                   }
               });
     for (std::size_t k = 0; k < m.components && !step.hold_scales; ++k)

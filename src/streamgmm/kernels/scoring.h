@@ -73,6 +73,49 @@ template <class T> inline void score_one(const Model<T> &m, const T *x, const do
     for (std::size_t k = 0; k < m.components; ++k) scores[k] = score_at(m, log_weights, k, scores[k]);
 }
 
+// [E21] the same on the features that a sample has: distance, determinant and constant leave out the others.
+// IN x (padded, 0 where nothing is known), IN present, OUT scores[components].
+template <class T>
+inline void score_known(const Model<T> &m, const T *x, const T *present, const double *log_weights, double *scores) {
+    std::size_t missing = 0;
+    for (std::size_t d = 0; d < m.features; ++d) missing += present[d] == T(0);
+    const double constant = -0.5 * log_two_pi * double(m.features - missing);
+    for (std::size_t k = 0; k < m.components; ++k) {
+        const T *means = m.means + k * m.stride, *scales = m.scales + k * m.stride;
+        LogProduct<T> product;
+        double distance = 0;
+        for (std::size_t start = 0; start < m.stride; start += block_features) {
+            const std::size_t stop = m.stride - start < block_features ? m.stride : start + block_features;
+            Pack<T> acc = fill(T(0));
+            for (std::size_t d = start; d < stop; d += pack_lanes<T>) {
+                const Pack<T> xs = load(x + d), there = load(present + d), ms = load(means + d);
+                Pack<T> s = load(scales + d);
+                UNROLL for (std::size_t i = 0; i < pack_vectors; ++i) {
+                    const auto z = (xs.v[i] - ms.v[i]) * s.v[i] * there.v[i];
+                    acc.v[i] += z * z;
+                    s.v[i] = s.v[i] * there.v[i] + (T(1) - there.v[i]);
+                }
+                product.multiply(s);
+            }
+            distance += double(sum(acc));
+        }
+        scores[k] = log_weights[k] + (constant + product.log() - 0.5 * bounded<T>(distance));
+    }
+}
+
+// Marks what a padded sample does not have, and puts zero there; says whether anything is missing.
+// INOUT x[stride], OUT present[stride].
+template <class T> inline bool find_gaps(T *x, T *present, std::size_t stride) {
+    bool any = false;
+    for (std::size_t d = 0; d < stride; ++d) {
+        const bool there = x[d] == x[d];
+        present[d] = there ? T(1) : T(0);
+        x[d] = there ? x[d] : T(0);
+        any |= !there;
+    }
+    return any;
+}
+
 // Sum over features of log scale for one row.
 template <class T> inline double log_det(const T *scales, std::size_t stride) {
     LogProduct<T> product;
@@ -159,8 +202,15 @@ inline void score_many(const Model<T> &m, const Input<T> &x, std::size_t begin, 
 
 // Scores of the samples in scratch, which are padded already.
 template <class T> inline void score_batch(const Model<T> &m, Scratch<T> &scratch) {
-    const Input<T> padded = {scratch.samples, nullptr, T(1), m.stride};
+    const Input<T> padded = {scratch.samples, nullptr, T(1), m.stride, nullptr, false};
     score_many(m, padded, 0, m.stride, scratch.batch, scratch.shifted, scratch.log_weights, scratch.scores);
+    if (!scratch.gaps) return;
+    for (std::size_t n = 0; n < scratch.batch; ++n) {
+        const T *present = scratch.present + n * m.stride;
+        bool whole = true;
+        for (std::size_t d = 0; d < m.features; ++d) whole &= present[d] != T(0);
+        if (!whole) score_known(m, scratch.samples + n * m.stride, present, scratch.log_weights, scratch.scores + n * m.components);
+    }
 }
 
 template <class T> inline void shift(const Model<T> &m, T *shifted) {

@@ -41,9 +41,11 @@ inline double sgd_row(const T *x, T *means, T *scales, std::size_t features, std
 
 // One component, a block of features of a batch: the same from sums about `centre`.
 template <class T>
-inline void sgd_block(const double *first, const double *second, const double *centre, std::size_t count, double received,
-                      double rate, const SgdStep &step, T *means, T *scales) {
+inline void sgd_block(const double *first, const double *second, const double *zeroth, const double *centre,
+                      std::size_t count, double of_all, double rate, const SgdStep &step, T *means, T *scales) {
     for (std::size_t i = 0; i < count; ++i) {
+        const double received = zeroth ? zeroth[i] : of_all;
+        if (received < negligible<T>) continue;
         const double m = double(means[i]) - centre[i], s = double(scales[i]);
         const double away = first[i] - received * m;
         const double square = second[i] - 2 * m * first[i] + received * m * m;
@@ -62,9 +64,10 @@ template <class T> inline void sgd_batch(Model<T> &m, const Filter &g, const Sgd
     const double rate = step.rate / double(scratch.batch);
     with_sums(m, g, scratch,
               [&](std::size_t k, std::size_t start, std::size_t stop, const double *centre, const double *first,
-                  const double *second) {
+                  const double *second, const double *zeroth) {
                   const std::size_t at = k * m.stride + start;
-                  sgd_block(first, second, centre, stop - start, scratch.received[k], rate, step, m.means + at, m.scales + at);
+                  sgd_block(first, second, zeroth, centre, stop - start, scratch.received[k], rate, step, m.means + at,
+                            m.scales + at);
               });
     for (std::size_t k = 0; k < m.components; ++k)
         if (scratch.received[k] >= negligible<T>) m.log_dets[k] = log_det(m.scales + k * m.stride, m.stride);
@@ -79,19 +82,25 @@ void sgd_steps(Model<T> m, Input<T> x, std::size_t steps, Filter g, SgdStep step
         softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
         if (scratch.batch == 1) {
             const std::size_t winner = assign_one(m, x, g, scratch, t, report);
-            for (std::size_t j = 0; j < m.components; ++j)
-                if (scratch.received[j] >= negligible<T>)
-                    m.log_dets[j] = sgd_row(scratch.samples, m.means + j * m.stride, m.scales + j * m.stride, m.features,
-                                            m.stride, T(step.rate * scratch.received[j]), T(step.scale_min),
-                                            T(step.scale_max));
+            for (std::size_t j = 0; j < m.components; ++j) {
+                if (scratch.received[j] < negligible<T>) continue;
+                T *means = m.means + j * m.stride, *scales = m.scales + j * m.stride;
+                if (scratch.gaps) remember(scratch, means, scales, m.stride);
+                m.log_dets[j] = sgd_row(scratch.samples, means, scales, m.features, m.stride,
+                                        T(step.rate * scratch.received[j]), T(step.scale_min), T(step.scale_max));
+                if (!scratch.gaps) continue;
+                take_back(scratch, means, scales, m.stride);
+                m.log_dets[j] = log_det(scales, m.stride);
+            }
             if (scratch.scout.active) follow(m, scratch.scout, winner);
         } else {
             assign_many(m, x, g, scratch, t, report);
             sgd_batch(m, g, step, scratch);
         }
         // [E9] logits, from the share of the batch that each component received.
+        const double whole = counted(scratch);
         for (std::size_t k = 0; k < m.components; ++k)
-            m.logits[k] += step.rate * (scratch.received[k] / double(scratch.batch) - scratch.weights[k]);
+            m.logits[k] += step.rate * (scratch.received[k] / double(scratch.batch) - whole * scratch.weights[k]);
     }
 }
 

@@ -26,7 +26,9 @@ template <class T> struct Input {
     const T *numbers; // or null
     const std::uint8_t *bytes;
     T factor;
-    std::size_t stride; // between rows
+    std::size_t stride;   // between rows
+    const double *shares; // how much each row counts, or null
+    bool gaps;            // NaN marks features that a row does not have
 };
 
 constexpr std::size_t scout_levels = 2;
@@ -52,19 +54,25 @@ template <class T> struct Scratch {
     double *log_weights;  // [components]
     double *received;     // [components] weight that each component receives from a step
     double *pair;         // [2 * components]
-    double *sums;         // three arrays of [components, sum_features]
+    double *sums;         // four arrays of [components, sum_features], or two of 1024
     std::size_t *winners; // [batch]
+    double *shares;       // [batch] how much each sample counts
+    T *present;           // [batch, stride] 0 for features that a sample does not have, 1 for others; or null
+    T *before;            // [2, stride] rows as they were; or null
     std::size_t batch, sum_features;
+    bool gaps; // whether a sample of this step lacks features
     Scout<T> scout;
 };
 
 // What each step reports: OUT [steps], OUT [steps]. How often each component has won, and the weight that it has
-// received: INOUT [components]. Terms of distances that were looked at for single samples: INOUT [1].
+// received: INOUT [components]. Terms of distances that were looked at for single samples: INOUT [1]. Usual losses:
+// INOUT number of samples, level, deviation; or null, and no sample is too strange.
 struct Report {
     double *losses, *max_components;
     std::int64_t *wins;
     double *received;
     std::int64_t *looked;
+    double *usual;
 };
 
 struct SgdStep {
@@ -108,7 +116,8 @@ template <class T> struct Merge {
 };
 
 template <class T> struct Table {
-    std::size_t (*first_unfit_row)(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit);
+    std::size_t (*first_unfit_row)(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit,
+                                   bool gaps);
     void (*log_dets)(Model<T>, std::size_t first, std::size_t last);
     void (*merge_rows)(Merge<T>, std::size_t stride, std::size_t first, std::size_t last, T *means, T *second);
     void (*rescale)(Model<T>, const T *variances, double scale_min, double scale_max, std::size_t first, std::size_t last);

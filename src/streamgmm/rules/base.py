@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streamgmm.annealing import Schedule
 from streamgmm.grid import Filters
-from streamgmm.kernels import Parameters, Rows, Steps
+from streamgmm.kernels import Parameters, Reading, Rows, Steps
 from streamgmm.merging import Part, Round
 
 RuleState = dict[str, npt.NDArray[Any]]
@@ -29,6 +29,23 @@ class Work(NamedTuple):
     filters: Filters
     batch_size: int
     scale_bounds: ScaleBounds
+    gaps: bool = False  # NaN marks features that a row does not have
+    shares: npt.NDArray[np.float64] | None = None  # how much each row counts
+
+    def reading(self, state: RuleState) -> Reading:
+        """The rows as the loops take them."""
+        return {
+            "batch_size": self.batch_size,
+            "factor": self.factor,
+            "gaps": self.gaps,
+            "shares": self.shares,
+            "usual": state["usual"],
+        }
+
+
+def nothing_usual() -> npt.NDArray[np.float64]:
+    """[E20] what a rule knows of usual losses before the first sample; every rule's state has it as "usual"."""
+    return np.zeros(3)
 
 
 class Moment(NamedTuple):
@@ -78,6 +95,10 @@ class Rule(ABC):
 
     def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """Puts into the parameters what the rule has held back; most rules hold back nothing."""
+        return
+
+    def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        """Makes ready to learn fast again, because the stream has changed."""
         return
 
     def settle(self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamgmm import kernels
 from streamgmm.kernels import Floats, Parameters, Steps
 from streamgmm.merging import Part, Round, add_changes, add_moments
-from streamgmm.rules.base import Moment, Rule, RuleState, Work
+from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual
 
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
@@ -73,8 +73,11 @@ class Natural(Rule):
             "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
             "weights": parameters.weights,
             "received": np.zeros(size),
+            "usual": nothing_usual(),
         }
-        state.update(_scalars(growth=self.growth, hold=self._holds(moment), narrow_at=-1, next_restart=0))
+        state.update(
+            _scalars(growth=self.growth, hold=self._holds(moment), wide_at=0, narrow_at=-1, next_restart=0)
+        )
         if moment.annealed:
             self._begin_narrow(state, moment)
         return state
@@ -91,8 +94,7 @@ class Natural(Rule):
             count_max=self._bound(state),
             scale_bounds=work.scale_bounds,
             hold_scales=bool(state["hold"]),
-            batch_size=work.batch_size,
-            factor=work.factor,
+            **work.reading(state),
         )
 
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
@@ -102,13 +104,18 @@ class Natural(Rule):
         age = moment.samples - int(state["narrow_at"]) if moment.annealed else 0
         self._move_weights(state, age)
         if moment.annealed:
-            ripeness = age / (self.maturity * max(int(state["narrow_at"]), moment.schedule.period))
+            took = max(int(state["narrow_at"]) - int(state["wide_at"]), moment.schedule.period)
+            ripeness = age / (self.maturity * took)
             state.update(_scalars(growth=min(1.0, self.growth + (1 - self.growth) * ripeness)))
             if moment.samples >= state["next_restart"]:
                 self._restart(state, parameters, moment)
                 pause = max(2 * moment.schedule.period, age // 20)  # rarer and rarer, so that restarts come to an end
                 state.update(_scalars(next_restart=moment.samples + pause))
         parameters.logits[:] = np.log(np.maximum(state["weights"], 1e-9))
+
+    def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        np.minimum(state["counts"], self.count_annealing, out=state["counts"])
+        state.update(_scalars(growth=self.growth, wide_at=moment.samples, narrow_at=-1))
 
     def waits(self, state: RuleState, moment: Moment) -> bool:
         return bool(state["narrow_at"] >= 0)

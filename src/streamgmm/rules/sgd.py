@@ -11,7 +11,7 @@ import numpy as np
 from streamgmm import kernels
 from streamgmm.kernels import Parameters, Steps
 from streamgmm.merging import Part, Round, average_parameters
-from streamgmm.rules.base import Moment, Rule, RuleState, Work
+from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SGD(Rule):
 
     def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         rate = self.learning_rate_min if moment.annealed else max(self.learning_rate_init, self.learning_rate_min)
-        return {"learning_rate": np.array(rate)}
+        return {"learning_rate": np.array(rate), "usual": nothing_usual()}
 
     def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
         return kernels.sgd_steps(
@@ -48,13 +48,15 @@ class SGD(Rule):
             work.filters,
             rate=self.learning_rate(state),
             scale_bounds=work.scale_bounds,
-            batch_size=work.batch_size,
-            factor=work.factor,
+            **work.reading(state),
         )
 
     def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         if moment.shrunk:
             state["learning_rate"] = np.array(max(self.shrink * self.learning_rate(state), self.learning_rate_min))
+
+    def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        state["learning_rate"] = np.array(max(self.learning_rate_init, self.learning_rate_min))
 
     def waits(self, state: RuleState, moment: Moment) -> bool:
         falling = moment.shrunk and self.learning_rate(state) > self.learning_rate_min

@@ -11,7 +11,7 @@ import numpy as np
 from streamgmm import kernels
 from streamgmm.kernels import Parameters, Steps
 from streamgmm.merging import Part, Round, add_collected, add_moments
-from streamgmm.rules.base import Moment, Rule, RuleState, Work
+from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class StochasticEM(Rule):
             "means": kernels.aligned_copy(parameters.means_buffer),
             "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
             "step": np.array(0),
+            "usual": nothing_usual(),
             "accumulating": np.array(not at_once),
         }
         if self.start_from == "kmeans":
@@ -85,8 +86,7 @@ class StochasticEM(Rule):
             first_step=step,
             scale_bounds=work.scale_bounds,
             accumulate=accumulating,
-            batch_size=work.batch_size,
-            factor=work.factor,
+            **work.reading(state),
         )
         state["step"] = np.array(step + len(steps.losses))
         return steps
@@ -112,6 +112,9 @@ class StochasticEM(Rule):
         parameters.refresh()
         state["accumulating"], state["step"] = np.array(False), np.array(0)
         state["means"] = np.empty((0, 0), parameters.dtype)  # from now on the model's own means are the statistics
+
+    def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        state["step"] = np.array(0)
 
     def waits(self, state: RuleState, moment: Moment) -> bool:
         return not state["accumulating"]
