@@ -68,11 +68,15 @@ def gradients(x: Array, ξ: Array, μ: Array, s: Array, g: Array) -> tuple[Array
 
 
 def sgd_step(
-    x: Array, ξ: Array, μ: Array, s: Array, g: Array, ε: float, s_min: float, s_max: float
+    x: Array, ξ: Array, μ: Array, s: Array, g: Array, ε: float, s_min: float, s_max: float, a: Array | float = 1.0
 ) -> tuple[Array, Array, Array, float]:
-    """[E7] [E8] [E9] one bounded step of gradient ascent on a batch; gives new ξ, μ, s and the batch's mean L̂σ."""
+    """[E7] [E8] [E9] one bounded step of gradient ascent on a batch; gives new ξ, μ, s and the batch's mean L̂σ.
+
+    Sample n counts a_n, within (0, 1]; this goes for the other rules, too.
+    """
     losses, k = smoothed(scores(x, ξ, μ, s), g)
-    w = g[k]
+    a = np.broadcast_to(a, len(x))
+    w = a[:, None] * g[k]
     away = x[:, None] - μ[None]
     received = w.mean(0)[:, None]
     first, second = (w[..., None] * away).mean(0), (w[..., None] * away**2).mean(0)
@@ -80,7 +84,7 @@ def sgd_step(
         centre = np.where(received > 0, first / received, 0)
     μ_new = μ + np.minimum(ε * received * s**2, 1) * centre
     s_new = np.clip(s + ε * (received / s - s * second), s / 2, 2 * s)
-    ξ_new = ξ + ε * (received[:, 0] - weights(ξ))
+    ξ_new = ξ + ε * (received[:, 0] - a.mean() * weights(ξ))
     return ξ_new, μ_new, np.clip(s_new, s_min, s_max), float(losses.mean())
 
 
@@ -142,10 +146,11 @@ def natural_step(
     n_max: float,
     s_min: float,
     s_max: float,
+    a: Array | float = 1.0,
 ) -> tuple[Array, Array, Array, Array, float]:
     """[E13] [E14] [E15] one natural-gradient step on a batch; gives new μ, s, v, n and the batch's mean L̂σ."""
     losses, k = smoothed(scores(x, ξ, μ, s), g)
-    w = g[k]
+    w = np.broadcast_to(a, len(x))[:, None] * g[k]
     n, r = earned_rate(n, w.sum(0), growth, n_max)
     μ_new, v_new = moved_moments(x, w, r, μ, v)
     received = (w.sum(0) > 0)[:, None]
@@ -158,13 +163,23 @@ def em_rate(t: int, ρ_0: float, α: float, ρ_min: float) -> float:
 
 
 def em_step(
-    x: Array, ξ: Array, μ: Array, s: Array, v: Array, S: Array, ρ: float, s_min: float, s_max: float
+    x: Array,
+    ξ: Array,
+    μ: Array,
+    s: Array,
+    v: Array,
+    S: Array,
+    ρ: float,
+    s_min: float,
+    s_max: float,
+    a: Array | float = 1.0,
 ) -> tuple[Array, Array, Array, Array, Array, float]:
     """[E17] one stochastic-EM step; gives new ξ, μ, s, v, masses S and the batch's mean log-likelihood."""
     f = scores(x, ξ, μ, s)
     L = log_likelihood(x, ξ, μ, s)
-    γ = np.exp(f - L[:, None])
-    S_new = (1 - ρ) * S + ρ * γ.mean(0)
+    a = np.broadcast_to(a, len(x))
+    γ = a[:, None] * np.exp(f - L[:, None])
+    S_new = (1 - ρ * a.mean()) * S + ρ * γ.mean(0)
     μ_new, v_new = moved_moments(x, γ, ρ * γ.mean(0) / S_new, μ, v)
     return np.log(S_new), μ_new, scales_of(v_new, s_min, s_max), v_new, S_new, float(L.mean())
 
@@ -178,3 +193,36 @@ def moved_weights(π: Array, received: Array, memory: float) -> Array:
 def distortion(v: Array, p_max: float) -> Array:
     """[E19] load of a component per sample: Σ_d of p_max·v below the cap, 1 + log(p_max·v) above it, shape (K,)."""
     return np.array([sum(q if q < 1 else 1 + np.log(q) for q in p_max * row) for row in v])
+
+
+def influence(
+    loss: float, usual: tuple[float, float, float], D: int
+) -> tuple[float, float, tuple[float, float, float]]:
+    """[E20] share of a step that a sample with such a loss may have, the loss to report, and what is usual from now on.
+
+    ``usual`` is (n, level, deviation); (0, 0, 0) before the first sample.
+    """
+    n, level, deviation = usual
+    deviation = deviation or 1000 * D / 30
+    bound = 30 * max(deviation, D**0.5)
+    away = loss - level
+    if away < -bound:
+        level, deviation = level - 0.01 * bound, deviation + 0.001 * (bound - deviation)
+        return (bound / away) ** 2, level - bound, (n, level, deviation)
+    n += 1
+    wider = min(abs(away), bound) - deviation
+    level += max(1 / n, 0.01) * away
+    deviation += max(1 / (n + 1), 0.001 if wider > 0 else 0.01) * wider
+    return 1.0, loss, (n, level, deviation)
+
+
+def known_scores(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
+    """[E21] scores of the marginal over the features that a row has (the others are NaN), shape (N, K)."""
+    return np.array(
+        [scores(row[None, there], ξ, μ[:, there], s[:, there])[0] for row in x for there in [~np.isnan(row)]]
+    )
+
+
+def changed(ℓ: float, usual: float, variance: float, period: int) -> bool:
+    """[E22] whether the smoothed loss has fallen by more than six standard errors below what it used to be."""
+    return usual - ℓ > 6 * np.sqrt(variance / (2 * period))

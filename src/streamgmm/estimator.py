@@ -245,7 +245,9 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         else:
             rule = rules.RULES[self.rule]()
         if self.allow_nan and getattr(rule, "start_from", None) == "kmeans":
-            raise ValueError("a k-means start cannot do with missing values; use start_from='random', or drop allow_nan.")
+            raise ValueError(
+                "a k-means start cannot do with missing values; use start_from='random', or drop allow_nan."
+            )
         if self.half_life is None:
             return rule
         if isinstance(rule, rules.SGD):

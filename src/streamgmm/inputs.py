@@ -105,7 +105,7 @@ def sample_weights(values: npt.ArrayLike | None, rows: npt.NDArray[Any]) -> npt.
 def refuse_unfit(
     rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X", *, threads: int = 1, gaps: bool = False
 ) -> None:
-    """Raises for the first value that is infinite, too large for a model of ``dtype``, or NaN where gaps are not allowed."""
+    """Raises for the first value that is infinite, too large for a model of ``dtype``, or NaN without ``gaps``."""
     if rows.dtype.kind in "iub":
         return  # whole numbers of any width are finite and far from the limits
     limit = min(LIMITS[dtype], LIMITS[float_type(rows)])

@@ -20,7 +20,7 @@ from streamgmm.kernels import Floats, Parameters, Rows
 from streamgmm.rules import Moment, Rule, RuleState, Work
 
 SCALE_MIN = 1e-3
-REHEATED = 1.0  # width after a drift, as a share of the widest
+REHEATED = 0.2  # width after a drift, as a share of the widest
 USAGE_SAMPLES = 50  # a component's share of wins is averaged over so many samples per component
 LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
 
@@ -92,7 +92,7 @@ class TrainingState:
     batch_size: int = 1
     scale_max: float = 20.0**0.5
     pending: Pending = field(default_factory=lambda: Pending(np.empty((0, 0)), 1))
-    watch: Watch = Watch()
+    watch: Watch = field(default_factory=Watch)
     reheats: bool = False  # whether a drift widens the annealing again
     allow_nan: bool = False
     skipped: int = 0  # rows without a single known feature
@@ -231,9 +231,13 @@ def _check(state: TrainingState) -> Check:
     state.usage = (1 - weight) * state.usage + weight * state.wins / total
     state.wins = np.zeros_like(state.wins)
     state.annealing, shrunk = annealing.check(state.schedule, state.annealing)
-    state.rule.check(state.rule_state, state.parameters, _moment(state, shrunk))
+    by_itself = state.rule.check(state.rule_state, state.parameters, _moment(state, shrunk))
     state.watch, changed = drift.look(state.schedule, state.watch, state.annealing)
-    if changed and state.reheats:
+    if by_itself:
+        state.watch = Watch()
+    if changed and not state.reheats:
+        state.rule.notice(state.rule_state, state.parameters, _moment(state))
+    elif changed:
         sigma = REHEATED * state.grid.widest if state.rule.anneals else state.schedule.sigma_min
         state.annealing = annealing.reheat(state.schedule, state.annealing, sigma)
         state.rule.reheat(state.rule_state, state.parameters, _moment(state))

@@ -54,11 +54,15 @@ def blobs() -> np.ndarray:
     return rng.normal(centres[rng.integers(4, size=6000)], 0.04)
 
 
+SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "compares fits on rows in two different random orders"}
+
+
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("allow_nan", [False, True])
 @pytest.mark.parametrize("rule", ["sgd", "natural", "sem"])
-def test_check_estimator(rule: str) -> None:
-    results = check_estimator(StreamingGaussianMixture(rule=rule))
-    assert {r["status"] for r in results} <= {"passed", "skipped"}
+def test_check_estimator(rule: str, allow_nan: bool) -> None:
+    results = check_estimator(StreamingGaussianMixture(rule=rule, allow_nan=allow_nan), expected_failed_checks=SHUFFLED)
+    assert {r["status"] for r in results} <= {"passed", "skipped", "xfail"}
     assert sum(r["status"] == "passed" for r in results) >= 40
 
 

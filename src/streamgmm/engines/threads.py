@@ -93,16 +93,20 @@ class Replicated(Rule):
         together(self.replicas, lambda rows: self.rule.merge(done, out, rows), ranges)
         state["usual"] = np.mean([replica.state["usual"] for replica in replicas], axis=0)
 
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> bool:
         long = min(LONG_ROUND * self.replicas, self.rule.memory / 4)  # replicas must not forget where they started
         if 0 < state["learned"] < long and self.rule.waits(state, moment):
-            return
+            return False
         self._end_round(state, parameters, moment.scale_bounds)
-        self.rule.check(state, parameters, moment)
+        return self.rule.check(state, parameters, moment)
 
     def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         self._end_round(state, parameters, moment.scale_bounds)
         self.rule.flush(state, parameters, moment)
+
+    def notice(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        self._end_round(state, parameters, moment.scale_bounds)
+        self.rule.notice(state, parameters, moment)
 
     def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         self._end_round(state, parameters, moment.scale_bounds)

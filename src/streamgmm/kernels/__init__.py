@@ -41,6 +41,7 @@ Floats = npt.NDArray[np.floating[Any]]
 Rows = npt.NDArray[Any]
 """Samples (N, D): floats, or bytes."""
 PACK_BYTES = 128
+_steps: Any = _native  # its overloads cannot be checked through groups of arguments
 
 
 def padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats:
@@ -205,7 +206,7 @@ def sgd_steps(
     scores every component in full for every sample, which changes nothing but the time.
     """
     read, report, usual = _batches(parameters, x, **reading)
-    _native.sgd_steps(*parameters.native, *read, *filters, rate, *scale_bounds, scan_all, *report, usual)
+    _steps.sgd_steps(*parameters.native, *read, *filters, rate, *scale_bounds, scan_all, *report, usual)
     return report
 
 
@@ -232,7 +233,7 @@ def natural_steps(
     read, report, usual = _batches(parameters, x, **reading)
     report = report._replace(received=received)
     settings = (growth, count_max, *scale_bounds, hold_scales, scan_all)
-    _native.natural_steps(*parameters.native, *read, variances, counts, *filters, *settings, *report, usual)
+    _steps.natural_steps(*parameters.native, *read, variances, counts, *filters, *settings, *report, usual)
     return report
 
 
@@ -258,7 +259,7 @@ def em_steps(
     """
     read, report, usual = _batches(parameters, x, **reading)
     settings = (rate, exponent, rate_min, first_step, *scale_bounds, accumulate)
-    _native.em_steps(*parameters.native, *read, means, variances, masses, *settings, *report, usual)
+    _steps.em_steps(*parameters.native, *read, means, variances, masses, *settings, *report, usual)
     return report
 
 
@@ -270,7 +271,7 @@ def _batches(
     gaps: bool = False,
     shares: npt.NDArray[np.float64] | None = None,
     usual: npt.NDArray[np.float64] | None = None,
-) -> tuple[Any, Any, npt.NDArray[np.float64] | None]:
+) -> tuple[Any, Any, Any]:
     """What the native functions take of the rows, an empty report, and the usual losses."""
     rows = _samples(x, parameters)
     steps, rest = divmod(len(rows), batch_size)

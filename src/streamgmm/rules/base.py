@@ -90,15 +90,19 @@ class Rule(ABC):
         """Takes steps over whole batches of rows."""
 
     @abstractmethod
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        """Ends a period."""
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> bool:
+        """Ends a period; says whether the rule has moved so many components that the loss may jump for that reason."""
 
     def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """Puts into the parameters what the rule has held back; most rules hold back nothing."""
         return
 
+    def notice(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        """Hears that the stream has changed; what was learned before is to be kept."""
+        return
+
     def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        """Makes ready to learn fast again, because the stream has changed."""
+        """Makes ready to learn fast again, because the stream has changed and the past no longer counts."""
         return
 
     def settle(self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds) -> None:

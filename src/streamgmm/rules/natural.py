@@ -14,6 +14,7 @@ from streamgmm.kernels import Floats, Parameters, Steps
 from streamgmm.merging import Part, Round, add_changes, add_moments
 from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual
 
+MANY = 0.05  # share of the components that may be restarted without anybody noticing it in the loss
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
 
@@ -31,6 +32,8 @@ class Natural(Rule):
     maturity : annealing times (the samples that annealing took) until ``growth`` has become one.
     hold_above : scales stay at the cap while σ is wider than this share of its start (or than 0.6).
     restart_below : share of an even weight below which a component is restarted beside the most loaded one.
+    recruits : share of the components, the lightest ones, that move after a drift to where samples fall now;
+        0.18 serves streams of images that bring something new while the old still counts.
 
     >>> Natural(half_life=10_000).count_max(64)
     225.4...
@@ -46,15 +49,17 @@ class Natural(Rule):
     maturity: float = 100.0
     hold_above: float = 0.3
     restart_below: float = 0.4
+    recruits: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("count_init", "count_annealing", "growth", "maturity"):
             if not 0 < getattr(self, name) < inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected a positive number.")
-        if self.growth > 1 or not 0 <= self.restart_below < 1 or self.hold_above < 0:
+        shares = 0 <= self.restart_below < 1 and 0 <= self.recruits < 1
+        if self.growth > 1 or not shares or self.hold_above < 0:
             raise ValueError(
-                f"growth is {self.growth}, restart_below {self.restart_below}, hold_above {self.hold_above}; "
-                "expected growth within (0, 1], restart_below within [0, 1), hold_above not negative."
+                f"growth is {self.growth}, restart_below {self.restart_below}, recruits {self.recruits}, hold_above "
+                f"{self.hold_above}; expected growth within (0, 1], shares within [0, 1), hold_above not negative."
             )
         if self.half_life is not None and not 1 <= self.half_life < inf:
             raise ValueError(f"half_life is {self.half_life}; expected at least one sample, or None.")
@@ -76,7 +81,7 @@ class Natural(Rule):
             "usual": nothing_usual(),
         }
         state.update(
-            _scalars(growth=self.growth, hold=self._holds(moment), wide_at=0, narrow_at=-1, next_restart=0)
+            _scalars(growth=self.growth, hold=self._holds(moment), wide_at=0, narrow_at=-1, next_restart=0, wanted=0)
         )
         if moment.annealed:
             self._begin_narrow(state, moment)
@@ -97,28 +102,35 @@ class Natural(Rule):
             **work.reading(state),
         )
 
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> bool:
         state.update(_scalars(hold=self._holds(moment)))
         if moment.annealed and state["narrow_at"] < 0:
             self._begin_narrow(state, moment)
         age = moment.samples - int(state["narrow_at"]) if moment.annealed else 0
+        if state["wanted"] > 0:
+            self._recruit(state, parameters, moment)
+        moved = 0
         self._move_weights(state, age)
         if moment.annealed:
             took = max(int(state["narrow_at"]) - int(state["wide_at"]), moment.schedule.period)
             ripeness = age / (self.maturity * took)
             state.update(_scalars(growth=min(1.0, self.growth + (1 - self.growth) * ripeness)))
             if moment.samples >= state["next_restart"]:
-                self._restart(state, parameters, moment)
+                moved = self._restart(state, parameters, moment)
                 pause = max(2 * moment.schedule.period, age // 20)  # rarer and rarer, so that restarts come to an end
                 state.update(_scalars(next_restart=moment.samples + pause))
         parameters.logits[:] = np.log(np.maximum(state["weights"], 1e-9))
+        return moved > MANY * len(parameters) or bool(state["wanted"] > 0)
+
+    def notice(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        state.update(_scalars(wanted=round(self.recruits * len(parameters))))
 
     def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         np.minimum(state["counts"], self.count_annealing, out=state["counts"])
-        state.update(_scalars(growth=self.growth, wide_at=moment.samples, narrow_at=-1))
+        state.update(_scalars(growth=self.growth, wide_at=moment.samples, narrow_at=-1, wanted=0))
 
     def waits(self, state: RuleState, moment: Moment) -> bool:
-        return bool(state["narrow_at"] >= 0)
+        return bool(state["narrow_at"] >= 0 and state["wanted"] == 0)
 
     def merge(self, done: Round, out: Part, rows: range) -> None:
         """Counts and weighted sums add; where all replicas together received more than the count, they average."""
@@ -159,30 +171,63 @@ class Natural(Rule):
         state["weights"] += total / (memory + total) * (received / total - state["weights"])
         state["received"] = np.zeros_like(received)
 
-    def _restart(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        """[E19] moves components that hardly anybody needs beside those that carry the most."""
-        weights, counts, variances = state["weights"], state["counts"], state["variances"]
+    def _restart(self, state: RuleState, parameters: Parameters, moment: Moment) -> int:
+        """[E19] moves components that hardly anybody needs beside those that carry the most; says how many."""
+        weights = state["weights"]
         light = np.flatnonzero(weights < self.restart_below / len(weights))
         if not len(light):
-            return
-        width = parameters.n_features
-        load = distortion(variances[:, :width], moment.scale_bounds[1] ** 2)
-        usual = np.median(variances[:, :width], axis=0)
-        burden = weights * load
+            return 0
+        burden = weights * _load(state, parameters, moment)
         burden[light] = 0  # nobody moves beside one who is to move
+        usual = _usual_variances(state, parameters)
         for k in light:
             heavy = int(burden.argmax())
-            # apart along what is unusual about its spread: that is where two clusters hide in one component
-            spread = np.sqrt(np.maximum(variances[heavy, :width] - usual, 0) + 0.01 * variances[heavy, :width])
-            apart = 0.3 * spread * moment.rng.standard_normal(width)
-            parameters.means[k] = parameters.means[heavy] + apart.astype(parameters.dtype)
-            parameters.scales_buffer[k] = parameters.scales_buffer[heavy]
-            variances[k] = variances[heavy]
-            weights[k] = weights[heavy] = weights[heavy] / 2
+            _move_beside(state, parameters, int(k), heavy, usual, moment.rng)
             burden[k] = burden[heavy] = burden[heavy] / 2
-            counts[k] = counts[heavy] = min(10.0, counts[heavy])
         weights /= weights.sum()  # what the light ones had goes to all
         parameters.refresh()
+        return len(light)
+
+    def _recruit(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+        """[E22] at checks after a drift, moves the lightest component that gets nothing to where samples fall now.
+
+        Those who carry the change learn fast; all others keep what they know.
+        """
+        received, counts = state["received"], state["counts"]
+        busy = received >= 0.02 * received.sum()
+        counts[busy] = np.minimum(counts[busy], self.count_annealing)
+        idle = np.flatnonzero(received == 0)
+        state.update(_scalars(wanted=int(state["wanted"]) - 1 if len(idle) else 0))
+        if not len(idle):
+            return
+        k = int(idle[state["weights"][idle].argmin()])
+        heavy = int((received * _load(state, parameters, moment)).argmax())
+        _move_beside(state, parameters, k, heavy, _usual_variances(state, parameters), moment.rng)
+        state["weights"] /= state["weights"].sum()
+        parameters.refresh()
+
+
+def _load(state: RuleState, parameters: Parameters, moment: Moment) -> npt.NDArray[np.float64]:
+    return distortion(state["variances"][:, : parameters.n_features], moment.scale_bounds[1] ** 2)
+
+
+def _usual_variances(state: RuleState, parameters: Parameters) -> Floats:
+    return np.median(state["variances"][:, : parameters.n_features], axis=0)
+
+
+def _move_beside(
+    state: RuleState, parameters: Parameters, k: int, heavy: int, usual: Floats, rng: np.random.Generator
+) -> None:
+    """Component k becomes half of ``heavy``, a little apart from it; log-determinants are left to the caller."""
+    weights, counts, width = state["weights"], state["counts"], parameters.n_features
+    own = state["variances"][heavy, :width]
+    # apart along what is unusual about its spread: that is where two clusters hide in one component
+    spread = np.sqrt(np.maximum(own - usual, 0) + 0.01 * own)
+    parameters.means[k] = parameters.means[heavy] + (0.3 * spread * rng.standard_normal(width)).astype(parameters.dtype)
+    parameters.scales_buffer[k] = parameters.scales_buffer[heavy]
+    state["variances"][k] = state["variances"][heavy]
+    weights[k] = weights[heavy] = weights[heavy] / 2
+    counts[k] = counts[heavy] = min(10.0, counts[heavy])
 
 
 def distortion(variances: Floats, precision_max: float) -> npt.NDArray[np.float64]:

@@ -51,12 +51,14 @@ class SGD(Rule):
             **work.reading(state),
         )
 
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> bool:
         if moment.shrunk:
             state["learning_rate"] = np.array(max(self.shrink * self.learning_rate(state), self.learning_rate_min))
+        return False
 
     def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        state["learning_rate"] = np.array(max(self.learning_rate_init, self.learning_rate_min))
+        rate = self.learning_rate_init * moment.sigma / moment.schedule.sigma_init
+        state["learning_rate"] = np.array(max(rate, self.learning_rate_min))
 
     def waits(self, state: RuleState, moment: Moment) -> bool:
         falling = moment.shrunk and self.learning_rate(state) > self.learning_rate_min

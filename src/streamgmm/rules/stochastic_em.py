@@ -91,9 +91,11 @@ class StochasticEM(Rule):
         state["step"] = np.array(step + len(steps.losses))
         return steps
 
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
+    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> bool:
+        accumulates = bool(state["accumulating"])
         if moment.samples >= (moment.schedule.period if self.accumulate is None else self.accumulate):
             self.flush(state, parameters, moment)
+        return accumulates
 
     def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """Ends accumulation: the statistics become the model."""
@@ -101,8 +103,8 @@ class StochasticEM(Rule):
             return
         if "buffer" in state:
             _kmeans(state, moment.rng)
-        if state["masses"].sum() == 0:
-            return  # nothing has been seen
+        if state["masses"].sum() < 1e-6:
+            return  # nothing has been seen, or nothing that counts
         seen = state["masses"] > 1e-12  # others keep their place: nobody has told them anything
         parameters.means_buffer[seen] = state["means"][seen]
         least, most = (1 / s**2 for s in reversed(moment.scale_bounds))

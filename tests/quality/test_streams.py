@@ -1,0 +1,83 @@
+"""What real streams do to a model: MNIST with absurd samples, with gaps, and with classes that change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgmm import Natural, StreamingGaussianMixture, datasets
+from tests.quality.data import available
+
+SIZE = {"random_state": 0}
+CEILING = 0.579 * 784
+
+
+def mnist() -> datasets.Dataset:
+    return datasets.load(available("mnist"))
+
+
+def shuffled(*classes: int, part: str = "train", seed: int = 0) -> np.ndarray:
+    data = mnist()
+    x, y = (data.x_train, data.y_train) if part == "train" else (data.x_test, data.y_test)
+    chosen = np.flatnonzero(np.isin(y, classes or range(10)))
+    return datasets.scaled(x[np.random.default_rng(seed).permutation(chosen)])
+
+
+@pytest.mark.filterwarnings("ignore:data reach 1e")
+@pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+def test_a_hundred_absurd_samples(rule: str) -> None:
+    x, test = shuffled(), shuffled(part="test")
+    clean = StreamingGaussianMixture(rule=rule, **SIZE).partial_fit(x).score(test)
+    for where in (np.random.default_rng(0).choice(len(x), 100, replace=False), np.arange(30_000, 30_100)):
+        spoilt = x.copy()
+        spoilt[where] = 1e6
+        score = StreamingGaussianMixture(rule=rule, **SIZE).partial_fit(spoilt).score(test)
+        assert score == pytest.approx(clean, rel=0.01)
+
+
+@pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+def test_a_tenth_of_all_features_missing(rule: str) -> None:
+    x, test = shuffled(), shuffled(part="test")
+    clean = StreamingGaussianMixture(rule=rule, **SIZE).partial_fit(x).score(test)
+    x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
+    score = StreamingGaussianMixture(rule=rule, allow_nan=True, **SIZE).partial_fit(x).score(test)
+    assert score == pytest.approx(clean, rel=0.02)
+
+
+@pytest.mark.parametrize(("rule", "passes"), [("natural", 1), ("sgd", 2)])
+def test_reheating_follows_a_change_of_classes_twice_as_fast(rule: str, passes: int) -> None:
+    """Until within 2 % of the ceiling of the better run's final value on the new classes."""
+    before, after = (np.concatenate([shuffled(*c, seed=s) for s in range(passes)]) for c in (range(5), range(5, 10)))
+    test = shuffled(*range(5, 10), part="test")[:2000]
+    curves = {}
+    for reheat in (False, True):
+        model = StreamingGaussianMixture(rule=rule, reheat=reheat, **SIZE)
+        assert not any(check.drift for check in model._learn(before))
+        checks, curve = [], []
+        for start in range(0, len(after), 1000):
+            checks += model._learn(after[start : start + 1000])
+            curve.append(model.score(test))
+        assert [len(before) < c.samples < len(before) + 2000 for c in checks if c.drift] == [True]
+        curves[reheat] = np.array(curve)
+    wanted = max(curve[-1] for curve in curves.values()) - 0.02 * CEILING
+    took = {r: int(np.argmax(c >= wanted)) + 1 if (c >= wanted).any() else 2 * len(c) for r, c in curves.items()}
+    print(f"{rule}: thousands of samples until as good: reheated {took[True]}, not {took[False]}")
+    assert took[True] <= took[False] / 2
+
+
+def test_recruits_learn_a_new_class_and_keep_the_old() -> None:
+    model = StreamingGaussianMixture(rule=Natural(recruits=0.18), **SIZE)
+    model.partial_fit(np.concatenate([shuffled(*range(1, 9), seed=s) for s in range(2)]))
+    model.partial_fit(np.concatenate([shuffled(0, seed=s) for s in range(2)]))
+    assert model.max_component_score_samples(shuffled(0, part="test")).mean() > 200  # without: 172
+    assert model.max_component_score_samples(shuffled(*range(1, 9), part="test")).mean() > 200
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+def test_no_false_alarm_in_a_million(rule: str) -> None:
+    model, checks = StreamingGaussianMixture(rule=rule, **SIZE), []
+    for seed in range(17):
+        checks += model._learn(shuffled(seed=seed))
+    assert model.n_samples_seen_ > 1_000_000
+    assert not any(check.drift for check in checks)
