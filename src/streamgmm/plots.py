@@ -118,3 +118,19 @@ def effects(lines: Mapping[str, Mapping[float, Any]], title: str) -> Figure:
     ax.grid(alpha=0.3)
     ax.legend(fontsize=7)
     return figure
+
+
+def trade_off(lines: Mapping[str, Mapping[float, tuple[float, float]]]) -> Figure:
+    """What a half-life buys (solid: new classes when learned) and what it costs (dashed: all classes at the end)."""
+    figure = _figure(5.5, 3.4)
+    ax = figure.subplots()
+    for (label, values), colour in zip(lines.items(), ("tab:blue", "tab:orange"), strict=False):
+        ax.plot(list(values), [new for new, _ in values.values()], marker="o", color=colour, label=f"new, {label}")
+        every = [every for _, every in values.values()]
+        ax.plot(list(values), every, marker="s", linestyle="--", color=colour, label=f"all, {label}")
+    ax.set_xscale("log")
+    ax.set_xlabel("half-life (samples)")
+    ax.set_ylabel("log-likelihood (nats)")
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize=7)
+    return figure

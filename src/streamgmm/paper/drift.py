@@ -20,8 +20,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "natural": {"rule": "natural"},
     "natural, half-life 5000": {"rule": "natural", "half_life": 5000},
     "natural, half-life 20000": {"rule": "natural", "half_life": 20_000},
+    "natural, 18 % recruits": {"rule": "natural", "natural": {"recruits": 0.18}},
+    "natural, reheated": {"rule": "natural", "reheat": True},
     "sem": {"rule": "sem", "sem": {"step_init": 0.05, "step_decay": 0.25, "step_min": 0.001}},
 }
+HALF_LIVES = (2000, 5000, 10_000, 20_000, 50_000, 100_000)
+RECRUITS = (0.0, 0.18)  # shares of components that move at a drift
 TESTS = {"1-8": PARTS[0], "0": PARTS[1], "9": PARTS[2], "all": (0, *range(1, 10))}
 
 
@@ -31,8 +35,21 @@ def runs(plan: Plan) -> dict[str, list[Run]]:
     passes, part = 1 if plan.quick else 2, plan.part("mnist", parts=[list(p) for p in PARTS])
     return {
         method: [Run("mnist", settings["rule"], s, passes, settings, part) for s in plan.seeds_of("mnist")]
-        for method, settings in METHODS.items()
+        for method, settings in {**METHODS, **_sweep()}.items()
     }
+
+
+def _sweep() -> dict[str, dict[str, Any]]:
+    """Half-lives, with recruits and without; those of METHODS come again under another name and are not run again."""
+    return {
+        _label(h, r): {"rule": "natural", "half_life": h, **({"natural": {"recruits": r}} if r else {})}
+        for r in RECRUITS
+        for h in HALF_LIVES
+    }
+
+
+def _label(half_life: float, recruits: float) -> str:
+    return f"{half_life:,} / {recruits:.0%}"
 
 
 def measure(run: Run) -> dict[str, Any]:
@@ -77,9 +94,50 @@ def make(plan: Plan) -> list[Table]:
         "0.25, step_min 0.001.",
         ["method", "test set", "after 1-8", "after 0", "after 9", "authors: after 1-8", "after 0", "after 9"],
     )
-    for method, group in wanted.items():
+    for method in METHODS if wanted else ():
+        group = wanted[method]
         for name in TESTS:
             cells = [summary([found[r.file]["after"][i][name] for r in group]) for i in range(3)]
             theirs = DRIFT.get(method, {}).get(name, (None,) * 3)
             table.rows.append([method, name, *map(shown, cells), *("–" if v is None else f"{v:.1f}" for v in theirs)])
-    return [table] if wanted else []
+    return [table, _trade_off(wanted, found)] if wanted else []
+
+
+def _trade_off(wanted: dict[str, list[Run]], found: Results) -> Table:
+    table = Table(
+        "Drift, what a half-life buys and costs",
+        "The natural rule: test max-component log-likelihood of the new class right after its part, and of all classes at "
+        "the end; without recruits, and with 18 % of the components recruited at a drift.",
+        ["half-life", *(f"{what}{', recruits' * bool(r)}" for r in RECRUITS for what in ("class 0", "class 9", "all"))],
+    )
+    for half_life in (*HALF_LIVES, None):
+        cells = [
+            shown(summary([found[run.file]["after"][at][name] for run in wanted[_method(half_life, r)]]))
+            for r in RECRUITS
+            for at, name in ((1, "0"), (2, "9"), (2, "all"))
+        ]
+        table.rows.append([f"{half_life:,}" if half_life else "none", *cells])
+    return table
+
+
+def _method(half_life: float | None, recruits: float) -> str:
+    if half_life is not None:
+        return _label(half_life, recruits)
+    return "natural, 18 % recruits" if recruits else "natural"
+
+
+def curves(plan: Plan) -> dict[str, dict[float, tuple[float, float]]]:
+    """For the picture: by line, half-life → mean of the new classes when learned, and of all classes at the end."""
+    wanted, found = results(plan)
+
+    def mean(method: str, at: int, name: str) -> float:
+        return float(np.mean([found[run.file]["after"][at][name] for run in wanted[method]]))
+
+    return {
+        "18 % recruits" if r else "no recruits": {
+            h: ((mean(_label(h, r), 1, "0") + mean(_label(h, r), 2, "9")) / 2, mean(_label(h, r), 2, "all"))
+            for h in HALF_LIVES
+        }
+        for r in RECRUITS
+        if wanted
+    }

@@ -11,7 +11,7 @@ from streamgmm import plots
 from streamgmm.checkpoint import load
 from streamgmm.grid import torus
 from streamgmm.mixture import Mixture
-from streamgmm.paper import claims
+from streamgmm.paper import claims, drift
 from streamgmm.paper.plan import Plan, Table, last
 from streamgmm.paper.published import NAMES
 from streamgmm.paper.runs import Run, measure_all
@@ -42,8 +42,9 @@ def runs(plan: Plan) -> dict[str, Run]:
 
 
 def expected(plan: Plan) -> list[Run]:
-    """Curves are drawn from the runs of the claims."""
-    return [*runs(plan).values(), *claims.expected(plan)]
+    """Curves are drawn from the runs of the claims and of drift."""
+    of_drift = [run for group in drift.runs(plan).values() for run in group]
+    return [*runs(plan).values(), *claims.expected(plan), *of_drift]
 
 
 def measure(run: Run) -> dict[str, Any]:
@@ -82,6 +83,8 @@ def draw(plan: Plan) -> list[Path]:
         if name == "centroids-mnist":
             drawn["curve-mnist"] = plots.curve(found[run.file]["events"])
     drawn.update(_claim_curves(plan))
+    if trade_off := drift.curves(plan):
+        drawn["half-life"] = plots.trade_off(trade_off)
     paths = []
     for name, figure in drawn.items():
         paths.append(place / f"{name}.png")

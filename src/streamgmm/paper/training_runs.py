@@ -15,7 +15,7 @@ from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.mixture import Mixture
 from streamgmm.paper.clustering_indices import davies_bouldin, dunn_index
 from streamgmm.paper.runs import Run
-from streamgmm.rules import StochasticEM
+from streamgmm.rules import Natural, StochasticEM
 
 CHUNK = 2000
 SHORT_PERIODS = {"isolet": 200, "fruits360": 200}  # too few samples for a look every 1000
@@ -65,6 +65,8 @@ def model_of(run: Run) -> StreamingGaussianMixture:
     settings = dict(run.settings)
     if settings.get("rule") == "sem":
         settings["rule"] = StochasticEM(**settings.pop("sem"))
+    elif "natural" in settings:
+        settings["rule"] = Natural(**settings.pop("natural"))
     elif settings.get("rule") == "sgd" and "period" not in settings:
         settings["period"] = SHORT_PERIODS.get(run.dataset)
     return StreamingGaussianMixture(random_state=run.seed, **settings)

@@ -19,7 +19,7 @@ from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, fi
 __all__ = ["Bad", "Chunk", "Position", "Source", "SourceError", "open_source"]
 
 FILES = "a .npy, .npz, .csv, .ndjson, .parquet or .arrow file (text also .gz), a folder or .zip of images"
-KINDS = f"{FILES}, '-', or glyphs:A-J"
+KINDS = f"{FILES}, '-', kafka://host:port/topic, or glyphs:A-J"
 
 
 class _GlyphSource(Source):
@@ -45,7 +45,7 @@ def open_source(
     text_format: str = "csv",
     seed: int = 0,
 ) -> Source:
-    """The source that ``text`` names: a file, a folder, ``-`` for standard input, or ``glyphs:A-E,F-J``."""
+    """The source that ``text`` names: a file, a folder, ``-`` for standard input, ``kafka://…``, or ``glyphs:A-E,F-J``."""
     from streamgmm.streams import arrays, images, lines
     from streamgmm.streams.columns import Columns
 
@@ -60,6 +60,10 @@ def open_source(
     kind, colon, rest = text.partition(":")
     if colon and kind == "glyphs":
         return _GlyphSource(rest or "A-J", seed)
+    if colon and kind == "kafka":
+        from streamgmm.streams.kafka import Kafka
+
+        return Kafka(text, **settings)
     path = Path(text)
     if not path.exists():
         raise FileNotFoundError(f"{text} does not exist; expected {KINDS}.")

@@ -1,0 +1,184 @@
+"""Kafka topics: vectors as raw little-endian float32, or JSON arrays and objects, one sample a message.
+
+Offsets live in our own checkpoint, beside the parameters that they belong to; nothing is committed to the brokers. A
+read goes up to where the topic ends when it begins, in blocks of each partition in turn, so the order of samples
+depends on what the topic holds and not on which partition happens to answer first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+
+from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError
+from streamgmm.streams.lines import Ndjson
+
+SECONDS = 10.0  # to wait for an answer of the brokers
+BLOCK = 250  # messages of a partition before it is the next one's turn
+AHEAD = 4 * BLOCK  # messages of a partition that wait for their turn; beyond it, the partition pauses
+FETCHING = {
+    "group.id": "streamgmm",  # required, not used: we assign partitions and keep offsets ourselves
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "queued.min.messages": 2000,
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.message.max.bytes": 4 << 20,
+    "fetch.wait.max.ms": 50,
+}
+
+
+class Kafka(Source):
+    """All partitions of a topic, ``kafka://host:port/topic``; what follows a ``?`` is configuration of librdkafka."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        columns: Sequence[str] | None = None,
+        id_column: str | None = None,
+        skip_bad: bool = False,
+    ) -> None:
+        try:
+            import confluent_kafka as client
+        except ImportError as problem:
+            raise ImportError("Kafka needs confluent-kafka: pip install 'streamgmm[kafka]'") from problem
+        parts = urlsplit(url)
+        self._topic = parts.path.strip("/")
+        if not parts.netloc or not self._topic or "/" in self._topic:
+            raise SourceError(f"{url} names no topic; expected kafka://host:port/topic.")
+        settings = dict(parse_qsl(parts.query))
+        if "plugin.library.paths" in settings:
+            raise SourceError("plugin.library.paths would load code; it cannot be part of a source.")
+        self.name, self._client, self._skip_bad = f"topic {self._topic}", client, skip_bad
+        try:
+            quiet = {"logger": None, "log_level": 0}
+            self._consumer = client.Consumer({**FETCHING, **quiet, **settings, "bootstrap.servers": parts.netloc})
+        except client.KafkaException as problem:
+            raise SourceError(f"{url}: {problem.args[0]}.") from problem
+        self._json = Ndjson(None, columns=columns, id_column=id_column, skip_bad=skip_bad)
+        self._json.name = self.name
+        self._width: int | None = None
+        self._is_json: bool | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return sum(high - low for low, high in self._ends().values())
+
+    def _ends(self) -> dict[int, tuple[int, int]]:
+        """First offset of each partition, and the one behind its last."""
+        try:
+            topic = self._consumer.list_topics(self._topic, timeout=SECONDS).topics[self._topic]
+            if topic.error is not None:
+                raise SourceError(f"{self.name}: {topic.error.str()}.")
+            place = self._client.TopicPartition
+            return {
+                p: self._consumer.get_watermark_offsets(place(self._topic, p), timeout=SECONDS)
+                for p in sorted(topic.partitions)
+            }
+        except self._client.KafkaException as problem:
+            raise SourceError(f"{self.name}: no broker answers ({problem.args[0].str()}).") from problem
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        ends = self._ends()
+        known = {int(p): int(offset) for p, offset in (start or {}).get("offsets", {}).items()}
+        at = {p: known.get(p, low) for p, (low, _) in ends.items()}
+        for p, (low, _) in ends.items():
+            if at[p] < low:
+                raise SourceError(
+                    f"{self.name} has lost messages {at[p]} to {low - 1} of partition {p}, which were not read yet. "
+                    "Raise the topic's retention; start a new run to go on with what is left."
+                )
+        self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in at.items()])
+        row, turn = int((start or {}).get("row", 0)), int((start or {}).get("turn", 0))
+        reader = _Reader(self._client, self._consumer, self._topic, {p: high for p, (_, high) in ends.items()}, at)
+        while any(reader.left(p) for p in ends):
+            p = sorted(ends)[turn % len(ends)]
+            turn = (turn + 1) % len(ends)
+            messages = reader.take(p, BLOCK)
+            if messages:
+                at[p] = messages[-1][0] + 1
+                offsets = {str(q): offset for q, offset in at.items()}
+                position = {"row": row + len(messages), "offsets": offsets, "turn": turn}
+                yield self._chunk(p, messages, row, position)
+                row += len(messages)
+
+    def _chunk(self, partition: int, messages: list[tuple[int, bytes]], first: int, position: Position) -> Chunk:
+        values = [value for _, value in messages]
+        if self._is_json is None:
+            self._is_json = values[0].lstrip()[:1] in (b"[", b"{")
+            if self._is_json:
+                self._json._prepare(values[0])
+        if self._is_json:
+            return self._json._chunk(values, first, position)
+        self._width = self._width or len(values[0])
+        good, bad = [], []
+        for at, value in enumerate(values):
+            if len(value) == self._width and self._width % 4 == 0 and value:
+                good.append(at)
+                continue
+            reason = f"has {len(value)} bytes; expected a vector of float32, {self._width} bytes like the first one"
+            bad.append(Bad(first + at, reason))
+            if not self._skip_bad:
+                raise SourceError(
+                    f"row {first + at} of {self.name} (partition {partition}, offset {messages[at][0]}) {reason}. "
+                    "Leave out such rows with --bad-rows skip."
+                )
+        joined = b"".join(values if len(good) == len(values) else [values[i] for i in good])
+        rows = np.frombuffer(joined, "<f4").reshape(len(good), -1 if good else self._width // 4)
+        return Chunk(rows.astype(np.float32, copy=False), first + np.array(good, np.int64), position, tuple(bad))
+
+
+class _Reader:
+    """Messages of partitions, each in its order, as (offset, value)."""
+
+    def __init__(self, client: Any, consumer: Any, topic: str, ends: dict[int, int], at: dict[int, int]) -> None:
+        self._client, self._consumer, self._topic, self._ends = client, consumer, topic, ends
+        self._waiting: dict[int, deque[tuple[int, bytes]]] = {p: deque() for p in ends}
+        self._over = {p for p in ends if at[p] >= ends[p]}
+        self._paused: set[int] = set()
+
+    def left(self, p: int) -> bool:
+        return bool(self._waiting[p]) or p not in self._over
+
+    def take(self, p: int, count: int) -> list[tuple[int, bytes]]:
+        """The next ``count`` messages of a partition, fewer at its end."""
+        waiting = self._waiting[p]
+        while len(waiting) < count and p not in self._over:
+            self._fetch()
+        taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+        if p in self._paused and len(waiting) < AHEAD // 2:
+            self._consumer.resume([self._client.TopicPartition(self._topic, p)])
+            self._paused.discard(p)
+        return taken
+
+    def _fetch(self) -> None:
+        first = self._consumer.poll(SECONDS)
+        if first is None:
+            raise SourceError(f"topic {self._topic}: no message came within {SECONDS:g} seconds, though some are left.")
+        for message in (first, *self._consumer.consume(1000, timeout=0)):  # all that is here already
+            problem, p = message.error(), message.partition()
+            if problem is None:
+                self._keep(p, message.offset(), message.value() or b"")
+            elif problem.code() == self._client.KafkaError._PARTITION_EOF:
+                self._over.add(p)  # compaction and transactions may leave nothing before the end
+            elif not problem.retriable():
+                raise SourceError(f"topic {self._topic}: {problem.str()}.")
+        for p, waiting in self._waiting.items():
+            if len(waiting) >= AHEAD and p not in self._paused and p not in self._over:
+                self._consumer.pause([self._client.TopicPartition(self._topic, p)])
+                self._paused.add(p)
+
+    def _keep(self, p: int, offset: int, value: bytes) -> None:
+        if p in self._over or offset >= self._ends[p]:
+            self._over.add(p)  # what came after we began is for the next time
+            return
+        self._waiting[p].append((offset, value))
+        if offset + 1 >= self._ends[p]:
+            self._over.add(p)
+

@@ -1,0 +1,117 @@
+"""Kafka topics as sources."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from streamgmm.streams import SourceError, open_source
+from tests.streams.brokers import Brokers
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Brokers:
+    return Brokers()
+
+
+X = np.random.default_rng(0).random((3210, 5)).astype("<f4")
+
+
+@pytest.fixture(scope="module")
+def vectors(brokers: Brokers) -> str:
+    return brokers.fill("vectors", (row.tobytes() for row in X))
+
+
+def in_turn(rows: np.ndarray, block: int = 250) -> np.ndarray:
+    """Rows as blocks of each partition in turn."""
+    parts = [list(rows[p::4]) for p in range(4)]
+    found: list[np.ndarray] = []
+    while any(parts):
+        for part in parts:
+            found += part[:block]
+            del part[:block]
+    return np.array(found)
+
+
+def test_every_message_once_and_always_in_the_same_order(vectors: str) -> None:
+    for _ in range(3):
+        source = open_source(vectors)
+        assert source.n_rows == len(X)
+        chunks = list(source.chunks())
+        np.testing.assert_array_equal(np.concatenate([c.rows for c in chunks]), in_turn(X))
+        np.testing.assert_array_equal(np.concatenate([c.numbers for c in chunks]), np.arange(len(X)))
+        assert chunks[-1].position["row"] == len(X)
+
+
+def test_every_position_goes_on(vectors: str) -> None:
+    whole = list(open_source(vectors).chunks())
+    rows = np.concatenate([c.rows for c in whole])
+    for chunk in whole:
+        position = json.loads(json.dumps(chunk.position))
+        rest = [c.rows for c in open_source(vectors).chunks(position)]
+        np.testing.assert_array_equal(np.concatenate([rows[:0], *rest]), rows[position["row"] :])
+
+
+def test_what_comes_later_is_read_later(brokers: Brokers) -> None:
+    name = brokers.fill("growing", (row.tobytes() for row in X[:100]))
+    source = open_source(name)
+    first = list(source.chunks())
+    assert sum(len(c.rows) for c in first) == 100
+    brokers.fill("growing", (row.tobytes() for row in X[100:103]), partition=2)
+    more = list(source.chunks(first[-1].position))
+    np.testing.assert_array_equal(more[0].rows, X[100:103])
+    assert more[-1].position["row"] == 103
+    assert not list(source.chunks(more[-1].position))
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_json(brokers: Brokers, as_object: bool) -> None:
+    def text(i: int) -> bytes:
+        values = X[i].tolist()
+        return json.dumps(dict(zip("abcde", values, strict=True)) | {"time": i} if as_object else values).encode()
+
+    name = brokers.fill(f"json-{as_object}", (text(i) for i in range(8)), partition=0)
+    source = open_source(name, columns=["a", "c"] if as_object else None, id_column="time" if as_object else None)
+    chunk = next(source.chunks())
+    np.testing.assert_allclose(chunk.rows, X[:8][:, [0, 2]] if as_object else X[:8], rtol=1e-6)
+    assert chunk.ids == (tuple(range(8)) if as_object else None)
+
+
+def test_bad_messages(brokers: Brokers) -> None:
+    values = [row.tobytes() for row in X[:10]]
+    values[3], values[7] = b"abc", b""
+    name = brokers.fill("bad", values, partition=1)
+    with pytest.raises(SourceError, match=r"row 3 of topic bad \(partition 1, offset 3\) has 3 bytes; expected a vector"):
+        list(open_source(name).chunks())
+    chunk = next(open_source(name, skip_bad=True).chunks())
+    assert [b.row for b in chunk.bad] == [3, 7]
+    np.testing.assert_array_equal(chunk.rows, np.delete(X[:10], [3, 7], axis=0))
+    np.testing.assert_array_equal(chunk.numbers, [0, 1, 2, 4, 5, 6, 8, 9])
+
+
+def test_lost_messages_are_not_passed_over(brokers: Brokers) -> None:
+    name = brokers.fill("short", (bytes(100_000) for _ in range(100)), partition=0)  # keeps the last 5 MB
+    with pytest.raises(SourceError, match=r"topic short has lost messages 0 to \d+ of partition 0"):
+        next(open_source(name).chunks({"row": 0, "offsets": {"0": 0, "1": 0, "2": 0, "3": 0}, "turn": 0}))
+
+
+def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgmm.streams.kafka.SECONDS", 0.5)
+    with pytest.raises(SourceError, match="topic t: no broker answers"):
+        next(open_source("kafka://127.0.0.1:1/t").chunks())
+
+
+@pytest.mark.parametrize("name", ["kafka://localhost:9092", "kafka:///t", "kafka://localhost:9092/a/b"])
+def test_names_without_a_topic(name: str) -> None:
+    with pytest.raises(SourceError, match="names no topic; expected kafka://host:port/topic"):
+        open_source(name)
+
+
+def test_configuration(vectors: str) -> None:
+    assert open_source(f"{vectors}?client.id=me").n_rows == len(X)
+    with pytest.raises(SourceError, match="No such configuration property"):
+        open_source(f"{vectors}?no.such.thing=1")
+    with pytest.raises(SourceError, match="would load code"):
+        open_source(f"{vectors}?plugin.library.paths=x")
