@@ -7,62 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from datasketches import tdigest_double
 from sklearn.base import BaseEstimator, OutlierMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.recent import RecentQuantiles
 
-WINDOW = 20_000  # scores of so many samples, and of up to as many before them, decide what is usual
 BLOCK = 256  # rows are scored, then learned, in blocks of this size: nobody is judged by a model that knows it
-
-
-class RecentQuantiles:
-    """Quantiles of the latest values of a stream, in constant memory: two t-digests that take turns.
-
-    >>> quantiles = RecentQuantiles(window=1000)
-    >>> quantiles.add(np.arange(5000.0))
-    >>> quantiles.quantile(0.5) > 3500
-    True
-    """
-
-    def __init__(self, window: int = WINDOW) -> None:
-        self.window = window
-        self._current, self._previous = tdigest_double(200), tdigest_double(200)
-
-    def __len__(self) -> int:
-        return int(self._current.get_total_weight() + self._previous.get_total_weight())
-
-    def add(self, values: npt.NDArray[np.float64]) -> None:
-        """Takes in values (N,)."""
-        while len(values):
-            room = self.window - int(self._current.get_total_weight())
-            self._current.update(np.ascontiguousarray(values[:room], dtype=np.float64))
-            values = values[room:]
-            if self._current.get_total_weight() >= self.window:
-                self._current, self._previous = tdigest_double(200), self._current
-
-    def quantile(self, share: float) -> float:
-        """The value below which such a share of the latest values lies."""
-        return float(self._both().get_quantile(share))
-
-    def rank(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Share of the latest values that lie below each of ``values`` (N,)."""
-        both = self._both()
-        return np.array([both.get_rank(float(v)) for v in values])
-
-    def _both(self) -> Any:
-        both = tdigest_double.deserialize(self._current.serialize())
-        both.merge(self._previous)
-        return both
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"window": self.window, "digests": (self._current.serialize(), self._previous.serialize())}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.window = state["window"]
-        self._current, self._previous = (tdigest_double.deserialize(d) for d in state["digests"])
 
 
 class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):

@@ -28,6 +28,7 @@ from streamgmm.training import SCALE_MIN, Pending, TrainingState
 
 FORMAT_VERSION = 2
 KEY = "streamgmm"
+ROWS = ("pending", "extra.also.odd_rows")  # tensors that hold samples, which may lack features
 
 
 class ModelFileError(ValueError):
@@ -129,7 +130,7 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
         found = tensors[name].shape
         _require(found == wanted, f"tensor '{name}' has shape {found}; its header wants {wanted}")
     for name, tensor in tensors.items():
-        gaps = header["allow_nan"] is True and name == "pending"
+        gaps = header["allow_nan"] is True and name in ROWS
         sound = tensor.dtype.kind != "f" or not (np.isinf(tensor) if gaps else ~np.isfinite(tensor)).any()
         _require(sound, f"tensor '{name}' holds values that are not finite")
     _require((tensors["scales"] > 0).all(), "tensor 'scales' holds values that are not positive")

@@ -28,8 +28,23 @@ class BadRows(StrEnum):
     skip = "skip"
 
 
+class Scale(StrEnum):
+    none = "none"
+    minmax = "minmax"
+    standard = "standard"
+
+
+class Missing(StrEnum):
+    error = "error"
+    learn = "learn"
+    skip = "skip"
+
+
 SourceName = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A file, a folder of images, '-', or glyphs:A-E,F-J.")
+    str,
+    typer.Argument(
+        metavar="SOURCE", help="A file, a folder of images, '-', kafka://host:port/topic, or glyphs:A-E,F-J."
+    ),
 ]
 ColumnNames = Annotated[str | None, typer.Option("--columns", help="Features, separated by commas; all if not given.")]
 IdColumn = Annotated[str | None, typer.Option("--id", help="A column to keep beside the scores, not a feature.")]
@@ -50,6 +65,11 @@ def train(
     half_life: Annotated[
         float | None, typer.Option(help="In samples: what was learned so long ago counts half.")
     ] = None,
+    reheat: Annotated[bool, typer.Option("--reheat", help="Anneal again when the stream has changed.")] = False,
+    scale: Annotated[Scale, typer.Option(help="Scale features by what the first 1000 rows show.")] = Scale.none,
+    missing: Annotated[
+        Missing, typer.Option(help="Numbers that are missing: learn from the others, or skip the row.")
+    ] = Missing.error,
     jobs: Annotated[int, typer.Option(help="Threads.")] = 1,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Samples between two checkpoints.")] = 100_000,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
@@ -63,27 +83,42 @@ def train(
         raise ValueError(f"{out} is not empty. Go on with --resume, or choose another folder.")
     out.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {"rule": rule, "precision_max": precision_max, "half_life": half_life, "n_jobs": jobs}
+    settings |= {"reheat": reheat, "allow_nan": missing is Missing.learn}
     model = StreamingGaussianMixture(components, random_state=seed, **settings)
     model._validate_params()
-    opened = open_source(
-        source, columns=_names(columns), id_column=id_column, skip_bad=bad_rows is BadRows.skip, seed=seed
-    )
     known = running.resume(out) if resume else None
+    kept_missing = missing if known is None else Missing(known[0].facts["missing"])
+    opened = open_source(
+        source,
+        columns=_names(columns),
+        id_column=id_column,
+        skip_bad=bad_rows is BadRows.skip,
+        missing=kept_missing is not Missing.error,
+        seed=seed,
+    )
     with _signals() as stopped:
         journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
+        journey.scale, journey.missing = scale.value, kept_missing.value
         if known is not None:
-            journey.model, journey.place = known
+            kept, journey.place = known
+            journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent
+            journey.scale = kept.facts["scale"]
             people.print(f"going on after {journey.place.samples:,} samples")
         journey.stop = lambda: stopped() or (samples is not None and journey.place.samples >= samples)
         total = samples or (None if follow or opened.n_rows is None else opened.n_rows * passes)
         with live_line("train", total) as show:
             for word in journey.go():
                 show(word.samples, word.check)
-    place, final = journey.place, journey.model._training
+    place = journey.place
+    if not journey.model.__sklearn_is_fitted__():
+        raise ValueError("stopped before anything was learned; nothing is kept. Start again.")
+    final = journey.model._training
     outcome = {
         "out": str(out),
         "samples": place.samples,
         "bad_rows": place.bad,
+        "missing_rows": place.missing + final.skipped,
+        "scale": journey.scale,
         "finished": place.finished,
         "max_component": final.annealing.max_component,
         "sigma": final.annealing.sigma,
@@ -93,6 +128,10 @@ def train(
         typer.echo(json.dumps(outcome))
         return
     skipped = f", {place.bad:,} bad rows left out" if place.bad else ""
+    if place.missing + final.skipped:
+        skipped += f", {place.missing + final.skipped:,} rows with missing numbers left out"
+    if journey.scale != "none":
+        skipped += f"; parameters and likelihoods refer to data scaled by '{journey.scale}'"
     ending = "" if place.finished else " Stopped before the end: go on with --resume."
     people.print(
         f"{place.samples:,} samples learned{skipped}; the model is {escape(str(out / running.MODEL))}.{ending}"
@@ -105,26 +144,42 @@ def score(
     out: Annotated[
         Path | None, typer.Option(help="A .csv, .ndjson or .parquet file; standard output if not given.")
     ] = None,
+    contamination: Annotated[
+        float, typer.Option(min=1e-6, max=0.5, help="Share of usual data that may be flagged as anomalies.")
+    ] = 0.01,
     columns: ColumnNames = None,
     id_column: IdColumn = None,
     bad_rows: OnBadRows = BadRows.stop,
     as_json: Annotated[bool, typer.Option("--json", help="Lines of JSON instead of CSV on standard output.")] = False,
 ) -> None:
-    """Scores every row of a source: log-likelihood, best component and its responsibility."""
-    path = model / running.MODEL if model.is_dir() else model
-    mixture = StreamingGaussianMixture.load(path).mixture_
-    opened = open_source(source, columns=_names(columns), id_column=id_column, skip_bad=bad_rows is BadRows.skip)
+    """Scores every row of a source: log-likelihood, best component, p-value, and whether it is an anomaly."""
+    kept = running.open_model(model / running.MODEL if model.is_dir() else model)
+    opened = open_source(
+        source,
+        columns=_names(columns),
+        id_column=id_column,
+        skip_bad=bad_rows is BadRows.skip,
+        missing=bool(kept.model.allow_nan),
+    )
+    if kept.scaling is not None:
+        people.print(f"rows are scaled by '{kept.scaling.kind}', as in training; likelihoods refer to scaled data")
+    if len(kept.recent.scores) < 1 / contamination:
+        people.print(
+            "no p-values and no anomalies: the model has not seen enough of its stream since annealing ended "
+            f"({len(kept.recent.scores):,} samples; --contamination {contamination:g} wants {1 / contamination:,.0f})"
+        )
     with (
         scoring.writer(out, sys.stdout, "ndjson" if as_json else "csv") as write,
         live_line("score", opened.n_rows) as show,
     ):
-        done = 0
-        for found in scoring.scored(mixture, opened):
+        done = flagged = 0
+        for found in scoring.scored(kept, opened, contamination):
             write(found)
             done += len(found["row"])
+            flagged += int(found["anomaly"].sum()) if "anomaly" in found else 0
             show(done, None)
     if out is not None:
-        people.print(f"{done:,} rows scored into {escape(str(out))}.")
+        people.print(f"{done:,} rows scored into {escape(str(out))}; {flagged:,} of them are anomalies.")
 
 
 def _names(columns: str | None) -> list[str] | None:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, validate_data
 
-from streamgmm import checkpoint, engines, inputs, rules, training
+from streamgmm import engines, files, inputs, rules, training
 from streamgmm.annealing import Schedule
 from streamgmm.attributes import Learned
 from streamgmm.grid import LAYOUTS, Grid
@@ -24,8 +24,6 @@ from streamgmm.kernels import Floats, Parameters
 from streamgmm.mixture import Mixture, logits
 from streamgmm.progress import live_line
 from streamgmm.training import Check, TrainingState
-
-_INITS = ("weights_init", "means_init", "precisions_init")
 
 
 class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
@@ -322,48 +320,12 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model and its training state to one safetensors file."""
-        self._save(path)
-
-    def _save(self, path: str | os.PathLike[str], also: dict[str, Any] | None = None) -> None:
-        """Writes the model, with JSON-ready facts of the caller's beside it."""
-        params = self.get_params(deep=False)
-        arrays = {name: np.asarray(params.pop(name)) for name in _INITS if params[name] is not None}
-        if isinstance(self.rule, rules.Rule):
-            params["rule"] = self.rule.settings()
-        if not isinstance(self.random_state, Integral):
-            params["random_state"] = None  # the generator in use is part of the training state
-        params = {k: v.item() if isinstance(v, np.generic) else v for k, v in params.items() if k not in _INITS}
-        names = getattr(self, "feature_names_in_", None)
-        facts = {"params": params, "feature_names": None if names is None else list(names), "also": also or {}}
-        checkpoint.save(path, self._state, facts, arrays)
+        files.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a model; ``partial_fit`` goes on from it as if nothing had happened."""
-        return cls._load(path)[0]
-
-    @classmethod
-    def _load(cls, path: str | os.PathLike[str]) -> tuple[Self, dict[str, Any]]:
-        """A model, and the facts that ``_save`` was given."""
-        state, facts, arrays = checkpoint.load(path)
-        try:
-            params = {**facts["params"], **arrays}
-            if isinstance(params["rule"], dict):
-                params["rule"] = rules.from_settings(params["rule"])
-            model = cls(**params)
-            model._validate_params()
-            names = facts["feature_names"]
-            if model.n_components != state.grid.size or len(names or ()) not in (0, state.parameters.n_features):
-                raise ValueError("n_components or feature names do not fit the tensors")
-        except (KeyError, TypeError, ValueError) as problem:
-            raise checkpoint.ModelFileError(
-                f"{path} holds a mixture but no settings of this estimator ({problem!s:.200})."
-            ) from problem
-        model._training = state
-        model.n_features_in_ = state.parameters.n_features
-        if names is not None:
-            model.feature_names_in_ = np.array(names, dtype=object)
-        return model, dict(facts.get("also") or {})
+        return files.load(cls, path).model
 
     def to_sklearn(self) -> Any:
         """A fitted float64 ``sklearn.mixture.GaussianMixture`` with the same parameters."""

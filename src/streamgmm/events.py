@@ -12,7 +12,7 @@ from typing import Any
 from streamgmm.training import Check
 
 VERSION = 1
-KINDS = ("start", "check", "drift", "checkpoint", "end")
+KINDS = ("start", "check", "drift", "checkpoint", "idle", "resumed", "end")
 
 
 def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, Any]:

@@ -16,14 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm import events, inputs, training
+from streamgmm import events, files, inputs, kernels, training
 from streamgmm.checkpoint import ModelFileError
 from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.recent import Recent
+from streamgmm.scaling import Scaling
 from streamgmm.streams.base import Chunk, Position, Source, SourceError, ahead
 from streamgmm.training import Check
 
 MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
 IDLE_SECONDS = 0.5
+WARM_UP = 1000  # rows from which a scaling is learned
+ENOUGH_SCORES = 2000  # from then on only every eighth row is scored before it is learned
 
 
 class Progress(NamedTuple):
@@ -42,12 +46,10 @@ class Place:
     position: Position | None = None
     samples: int = 0
     bad: int = 0
+    missing: int = 0  # rows left out because numbers were missing
     seconds: float = 0.0
     events: int = 0
     finished: bool = False
-
-    def facts(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 @dataclass
@@ -59,79 +61,144 @@ class Journey:
     model: StreamingGaussianMixture
     passes: int | None = 1  # None follows the source for ever
     checkpoint_every: int = 100_000
+    scale: str = "none"
+    missing: str = "error"
     stop: Callable[[], bool] = lambda: False
     place: Place = field(default_factory=Place)
+    scaling: Scaling | None = None
+    recent: Recent = field(default_factory=Recent)
+    _first_rows: list[npt.NDArray[Any]] = field(default_factory=list)
+    _begun: float = field(default_factory=time.perf_counter)
 
     def go(self) -> Iterator[Progress]:
         """Learns until the source ends or ``stop`` says so; gives word after every chunk."""
-        begin, before, saved = time.perf_counter(), self.place.seconds, self.place.samples
+        saved = self.place.samples
         if self.place.finished and self.passes is not None and self.place.epoch >= self.passes:
             return
-        self.place.finished = False
-
-        def seconds() -> float:
-            return before + time.perf_counter() - begin
-
+        self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
         for chunk in self._chunks():
-            checks = self._learn(chunk)
-            self.place.position = chunk.position
-            self.place.bad += len(chunk.bad)
-            self.place.samples += len(chunk.rows)
-            self.place.seconds = seconds()
-            self._write(*(events.record("check", c, seconds()) for c in checks))
+            self._take(chunk)
             yield Progress(self.place.samples, self.place.bad, self._current())
-            if self.place.samples - saved >= self.checkpoint_every:
+            if self._started and self.place.samples - saved >= self.checkpoint_every:
                 self.save()
                 saved = self.place.samples
             if self.stop():
                 break
         else:
-            self.place.finished = True
-        if not self.model.__sklearn_is_fitted__():
-            raise SourceError(f"{self.source.name} has no rows to learn from.")
-        self.place.seconds = seconds()
+            self.place.finished = not self.stop()
+        if self.place.finished and self._first_rows:
+            self._end_warm_up()
+        if not self._started:
+            if self.place.finished:
+                raise SourceError(f"{self.source.name} has no rows to learn from.")
+            return  # stopped so early that nothing was learned; the source still has it all
         if self.place.finished:
             training.flush(self.model._training)
-            self._write(
-                events.record("end", training.current(self.model._training), seconds(), bad_rows=self.place.bad)
-            )
+            self._write(self._event("end", bad_rows=self.place.bad, missing_rows=self._missing_rows))
         self.save()
+
+    @property
+    def _started(self) -> bool:
+        return bool(self.model.__sklearn_is_fitted__())
+
+    @property
+    def _missing_rows(self) -> int:
+        return self.place.missing + (self.model._training.skipped if self._started else 0)
 
     def _chunks(self) -> Iterator[Chunk]:
         """Chunks of all passes that are left; with nobody to end it, also what comes later."""
+        idle = False
         while self.passes is None or self.place.epoch < self.passes:
-            yield from ahead(self.source.chunks(self.place.position))
-            if self.passes is None:
-                if self.stop():
-                    return
-                time.sleep(IDLE_SECONDS)
+            for chunk in ahead(self.source.chunks(self.place.position)):
+                if idle and self._started:
+                    self._write(self._event("resumed"))
+                idle = False
+                yield chunk
+            if self.passes is not None:
+                self.place.epoch += 1
+                self.place.position = None
                 continue
-            self.place.epoch += 1
-            self.place.position = None
+            if not idle and self._started:
+                self._write(self._event("idle"))
+                self.save()  # it may be long before anything comes
+            idle = True
+            if self.stop():
+                return
+            time.sleep(IDLE_SECONDS)
 
-    def _learn(self, chunk: Chunk) -> list[Check]:
-        rows = chunk.rows
-        dtype = np.dtype(np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64)
-        if self.model.__sklearn_is_fitted__():
-            state = self.model._training
-            if rows.shape[1] != state.parameters.n_features:
-                raise SourceError(
-                    f"rows of {self.source.name} have {rows.shape[1]} features; the model has "
-                    f"{state.parameters.n_features}. Choose columns with --columns."
-                )
-            dtype = state.parameters.dtype
-        inputs.refuse_unfit(rows, dtype, f"{self.source.name} (from row {chunk.numbers[0] if len(rows) else 0} on)")
-        if not len(rows):
-            return []
-        if not self.model.__sklearn_is_fitted__():
-            self.model._start(_as_floats(rows[:1000], self.source.factor, dtype))
-            start = training.current(self.model._training)
-            facts = {"source": self.source.name, "components": self.model.n_components, "rule": str(self.model.rule)}
-            self._write(events.record("start", start, 0.0, **facts))
-        return training.feed(self.model._training, rows, self.source.factor)
+    def _take(self, chunk: Chunk) -> None:
+        """Learns a chunk; position and counts are those behind it."""
+        rows, numbers = self._fit_rows(chunk)
+        checks = self._learn(rows, numbers) if len(rows) else []
+        self.place.position = chunk.position
+        self.place.bad += len(chunk.bad)
+        self.place.samples += len(rows)
+        for check in checks:
+            self._write(*(events.record(kind, check, self._seconds()) for kind in ["drift"] * check.drift + ["check"]))
+
+    def _fit_rows(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Rows that may be learned, with their numbers; raises for those that must not come."""
+        rows, numbers = chunk.rows, chunk.numbers
+        if self._started and rows.shape[1] != self.model._training.parameters.n_features and len(rows):
+            raise SourceError(
+                f"rows of {self.source.name} have {rows.shape[1]} features; the model has "
+                f"{self.model._training.parameters.n_features}. Choose columns with --columns."
+            )
+        name = f"{self.source.name} (from row {numbers[0] if len(rows) else 0} on)"
+        try:
+            inputs.refuse_unfit(rows, self._dtype(rows), name, gaps=self.missing != "error")
+        except ValueError as problem:
+            raise ValueError(str(problem).replace("allow_nan=True", "--missing learn")) from None
+        if self.missing == "skip" and rows.dtype.kind == "f":
+            whole = ~np.isnan(rows).any(1)
+            self.place.missing += len(rows) - int(whole.sum())
+            rows, numbers = rows[whole], numbers[whole]
+        return rows, numbers
+
+    def _dtype(self, rows: npt.NDArray[Any]) -> np.dtype[Any]:
+        if self._started:
+            return self.model._training.parameters.dtype
+        return np.dtype(np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64)
+
+    def _learn(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> list[Check]:
+        if self.scale != "none" and self.scaling is None:
+            self._first_rows.append(rows)
+            return self._end_warm_up() if sum(map(len, self._first_rows)) >= WARM_UP else []
+        dtype, factor = self._dtype(rows), self.source.factor
+        if self.scaling is not None:
+            rows, factor = self.scaling.apply(_as_floats(rows, factor), dtype), 1.0
+        if not self._started:
+            self.model._start(_as_floats(rows[:WARM_UP], factor).astype(dtype))
+            facts = {"components": self.model.n_components, "rule": str(self.model.rule), "scale": self.scale}
+            self._write(self._event("start", source=self.source.name, features=rows.shape[1], **facts))
+        self._look_at(rows, numbers, factor)
+        return training.feed(self.model._training, rows, factor)
+
+    def _end_warm_up(self) -> list[Check]:
+        """Learns the scaling from the first rows, then learns these rows themselves."""
+        rows = np.concatenate(self._first_rows)
+        self._first_rows.clear()
+        self.scaling = Scaling.learn(self.scale, _as_floats(rows[:WARM_UP], self.source.factor))
+        return self._learn(rows, np.arange(len(rows)))
+
+    def _look_at(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> None:
+        """Scores some rows before they are learned, so that we know what is usual; not before annealing is over."""
+        state = self.model._training
+        if state.annealing.sigma > state.schedule.sigma_min:
+            return
+        step = 1 if len(self.recent.scores) < ENOUGH_SCORES else 8
+        some = rows[::step] if rows.dtype == np.uint8 else rows[::step].astype(state.parameters.dtype, copy=False)
+        scores = kernels.score(state.parameters, some, factor).log_likelihood
+        self.recent.add(_as_floats(some, factor), scores, numbers[::step])
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._begun
+
+    def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
+        return events.record(kind, training.current(self.model._training), self._seconds(), **fields)
 
     def _current(self) -> Check | None:
-        return training.current(self.model._training) if self.model.__sklearn_is_fitted__() else None
+        return training.current(self.model._training) if self._started else None
 
     def _write(self, *records: dict[str, Any]) -> None:
         if records:
@@ -139,22 +206,47 @@ class Journey:
 
     def save(self) -> None:
         """One checkpoint; the one before it is kept."""
-        current = training.current(self.model._training)
-        self._write(events.record("checkpoint", current, self.place.seconds, position=self.place.position))
+        self.place.seconds = self._seconds()
+        self._write(self._event("checkpoint", position=self.place.position))
         self.place.events = (self.folder / EVENTS).stat().st_size
-        newest = self.folder / MODEL
-        fresh = self.folder / f".{MODEL}.next"
-        self.model._save(fresh, {"run": self.place.facts()})
+        newest, fresh = self.folder / MODEL, self.folder / f".{MODEL}.next"
+        facts = {"run": vars(self.place), "source": self.source.name, "scale": self.scale, "missing": self.missing}
+        scaled = {} if self.scaling is None else {"shift": self.scaling.shift, "factor": self.scaling.factor}
+        files.save(self.model, fresh, facts, {**self.recent.arrays(), **scaled})
         if newest.exists():
             os.replace(newest, self.folder / PREVIOUS)
         os.replace(fresh, newest)
 
 
-def _as_floats(rows: npt.NDArray[Any], factor: float, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return np.multiply(rows, factor if rows.dtype == np.uint8 else 1.0, dtype=dtype)
+def _as_floats(rows: npt.NDArray[Any], factor: float) -> npt.NDArray[Any]:
+    return rows * np.float32(factor) if rows.dtype == np.uint8 else rows
 
 
-def resume(folder: Path) -> tuple[StreamingGaussianMixture, Place] | None:
+class Kept(NamedTuple):
+    """What a run's model file holds beside the model."""
+
+    model: StreamingGaussianMixture
+    facts: dict[str, Any]
+    scaling: Scaling | None
+    recent: Recent
+
+
+def open_model(path: Path) -> Kept:
+    """A model file with all that a run has put into it; a file that an estimator has saved holds the model alone."""
+    model, facts, arrays = files.load(StreamingGaussianMixture, path)
+    try:
+        shape = (model.n_features_in_,)
+        scale = facts.get("scale", "none")
+        scaling = None if scale == "none" else Scaling(scale, arrays["shift"], arrays["factor"])
+        if scaling is not None and not scaling.shift.shape == scaling.factor.shape == shape:
+            raise ValueError(f"the scaling has shape {scaling.shift.shape}; expected {shape}")
+        recent = Recent.from_arrays(arrays) if "scores" in arrays else Recent()
+    except (KeyError, ValueError) as problem:
+        raise ModelFileError(f"{path} is damaged: {problem!s:.200}. Use another copy, or train anew.") from problem
+    return Kept(model, facts, scaling, recent)
+
+
+def resume(folder: Path) -> tuple[Kept, Place] | None:
     """The newest whole checkpoint of a run, or None if it has none yet; events written after it are taken back."""
     problems = []
     for name in (f".{MODEL}.next", MODEL, PREVIOUS):
@@ -162,13 +254,13 @@ def resume(folder: Path) -> tuple[StreamingGaussianMixture, Place] | None:
         if not path.exists():
             continue
         try:
-            model, facts = StreamingGaussianMixture._load(path)
-            place = Place(**facts["run"])
+            kept = open_model(path)
+            place = Place(**kept.facts["run"])
         except (ModelFileError, KeyError, TypeError) as problem:
             problems.append(f"{name}: {problem!s:.200}")
             continue
         _take_back(folder / EVENTS, place.events)
-        return model, place
+        return kept, place
     if any(not p.startswith(".") for p in problems):
         raise ModelFileError(f"no checkpoint of {folder} can be used. " + " ".join(problems))
     _take_back(folder / EVENTS, 0)

@@ -1,4 +1,4 @@
-"""Scores of a stream, row by row: log-likelihood, component and its responsibility, beside the row's number or id."""
+"""Scores of a stream, row by row, beside the row's number or id."""
 
 from __future__ import annotations
 
@@ -14,19 +14,31 @@ import numpy.typing as npt
 
 from streamgmm import inputs
 from streamgmm.mixture import Mixture
+from streamgmm.running import Kept
 from streamgmm.streams.base import Chunk, Source, SourceError, ahead
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
-def scored(mixture: Mixture, source: Source) -> Iterator[Columns]:
-    """For each chunk, arrays of one entry a row."""
+def scored(kept: Kept, source: Source, contamination: float) -> Iterator[Columns]:
+    """For each chunk, arrays of one entry a row: log-likelihood, component and its responsibility.
+
+    If the model knows what was usual in its stream, also p_value and whether the row is an anomaly: less likely than
+    all but ``contamination`` of recent samples.
+    """
+    mixture, usual = kept.model.mixture_, kept.recent.scores
+    threshold = usual.quantile(contamination) if len(usual) >= 1 / contamination else None
     for chunk in ahead(source.chunks()):
-        if len(chunk.rows):
-            yield _scores(mixture, source, chunk)
+        if not len(chunk.rows):
+            continue
+        found = _scores(mixture, kept, source, chunk)
+        if threshold is not None:
+            found["p_value"] = usual.p_values(found["log_likelihood"])
+            found["anomaly"] = found["log_likelihood"] < threshold
+        yield found
 
 
-def _scores(mixture: Mixture, source: Source, chunk: Chunk) -> Columns:
+def _scores(mixture: Mixture, kept: Kept, source: Source, chunk: Chunk) -> Columns:
     rows = chunk.rows
     if rows.shape[1] != mixture.n_features:
         raise SourceError(
@@ -34,9 +46,12 @@ def _scores(mixture: Mixture, source: Source, chunk: Chunk) -> Columns:
             "Choose columns with --columns."
         )
     dtype = np.dtype(mixture.means.dtype)
-    inputs.refuse_unfit(rows, dtype, f"{source.name} (from row {chunk.numbers[0]} on)")
+    name = f"{source.name} (from row {chunk.numbers[0]} on)"
+    inputs.refuse_unfit(rows, dtype, name, gaps=bool(kept.model.allow_nan))
     if rows.dtype == np.uint8:
         rows = np.multiply(rows, source.factor, dtype=dtype)
+    if kept.scaling is not None:
+        rows = kept.scaling.apply(rows, dtype)
     found: Columns = {"row": chunk.numbers}
     if chunk.ids is not None:
         found["id"] = np.array(chunk.ids, dtype=object)

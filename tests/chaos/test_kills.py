@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 from streamgmm import running
 from streamgmm.checkpoint import ModelFileError
 from streamgmm.streams import open_source
+from tests.streams.brokers import Brokers
 
 COMMAND = [sys.executable, "-m", "streamgmm.cli", "train"]
 SETTINGS = ["--components", "16", "--checkpoint-every", "3000", "--passes", "2"]
@@ -40,8 +41,19 @@ def write(folder: Path, kind: str, rows: int) -> Path:
     return path
 
 
-def train(source: Path, out: Path, *more: str) -> None:
-    subprocess.run([*COMMAND, str(source), "--out", str(out), *SETTINGS, *more], check=True, capture_output=True)
+BROKERS: list[Brokers] = []
+
+
+def in_kafka(folder: Path, rows: int) -> str:
+    """The same rows as raw vectors in a topic of its own; the broker lives as long as the tests."""
+    BROKERS[:] = BROKERS or [Brokers()]
+    return BROKERS[0].fill(f"x{rows}", (row.tobytes() for row in np.load(write(folder, "npy", rows))))
+
+
+def train(source: Path | str, out: Path, *more: str) -> None:
+    command = [*COMMAND, str(source), "--out", str(out), *SETTINGS, *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def assert_same(here: Path, there: Path) -> None:
@@ -57,7 +69,11 @@ def events(folder: Path) -> list[dict]:
 
 
 def kill_and_resume(tmp_path: Path, kind: str, rows: int, kills: int, *more: str) -> None:
-    source = write(tmp_path, kind, rows)
+    source = in_kafka(tmp_path, rows) if kind == "kafka" else write(tmp_path, kind, rows)
+    kill_and_resume_source(tmp_path, source, kills, *more)
+
+
+def kill_and_resume_source(tmp_path: Path, source: Path | str, kills: int, *more: str) -> None:
     begin = time.perf_counter()
     train(source, tmp_path / "whole", *more)
     lasts = time.perf_counter() - begin
@@ -80,9 +96,19 @@ def kill_and_resume(tmp_path: Path, kind: str, rows: int, kills: int, *more: str
     assert events(out) == events(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
+ROWS = {"npy": 200_000, "csv": 60_000, "parquet": 200_000, "kafka": 80_000}
+
+
+@pytest.mark.parametrize("kind", ROWS)
 def test_three_kills(tmp_path: Path, kind: str) -> None:
-    kill_and_resume(tmp_path, kind, 60_000 if kind == "csv" else 200_000, 3)
+    kill_and_resume(tmp_path, kind, ROWS[kind], 3)
+
+
+def test_three_kills_of_a_scaled_stream_with_gaps(tmp_path: Path) -> None:
+    x = np.load(write(tmp_path, "npy", 100_000))
+    x[np.random.default_rng(1).random(x.shape) < 0.05] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    kill_and_resume_source(tmp_path, tmp_path / "x.npy", 3, "--scale", "standard", "--missing", "learn", "--reheat")
 
 
 def test_three_kills_with_threads(tmp_path: Path) -> None:
@@ -90,9 +116,11 @@ def test_three_kills_with_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
-def test_twenty_kills(tmp_path: Path, kind: str) -> None:
-    kill_and_resume(tmp_path, kind, 120_000 if kind == "csv" else 1_500_000, 20)
+@pytest.mark.parametrize(
+    ("kind", "rows"), [("npy", 1_500_000), ("csv", 120_000), ("parquet", 1_500_000), ("kafka", 85_000)]
+)
+def test_twenty_kills(tmp_path: Path, kind: str, rows: int) -> None:
+    kill_and_resume(tmp_path, kind, rows, 20, *(["--passes", "20"] if kind == "kafka" else []))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -108,8 +136,33 @@ def test_a_polite_stop_leaves_a_checkpoint(tmp_path: Path, number: int) -> None:
     outcome = json.loads(printed)
     assert going.returncode == 0
     assert not outcome["finished"]
-    model, place = running.resume(out)
-    assert place.samples == outcome["samples"] == model.n_samples_seen_ == place.position["row"]
+    kept, place = running.resume(out)
+    assert place.samples == outcome["samples"] == kept.model.n_samples_seen_ == place.position["row"]
+
+
+def test_following_a_file_that_grows(tmp_path: Path) -> None:
+    """Idle and resumed are events, and what was learned while idle is safe."""
+    path, out = tmp_path / "x.csv", tmp_path / "run"
+    line = "0.1,0.2,0.3\n"
+    path.write_text(line * 500)
+    command = [*COMMAND, str(path), "--out", str(out), "--follow", "--components", "4", "--json"]
+    going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def wait_for(kind: str, count: int) -> None:
+        while not (out / running.EVENTS).exists() or [e["kind"] for e in events(out)].count(kind) < count:
+            assert going.poll() is None
+            time.sleep(0.05)
+
+    wait_for("idle", 1)
+    with path.open("a") as file:
+        file.write(line * 300)
+    wait_for("idle", 2)
+    going.send_signal(signal.SIGTERM)
+    outcome = json.loads(going.communicate(timeout=60)[0])
+    assert outcome["samples"] == 800
+    assert not outcome["finished"]
+    kinds = [e["kind"] for e in events(out) if e["kind"] in ("start", "idle", "resumed", "end")]
+    assert kinds == ["start", "idle", "resumed", "idle"]
 
 
 class TestDamage:

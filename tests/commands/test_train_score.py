@@ -65,18 +65,23 @@ def test_scores_in_every_form(folder: Path, form: str) -> None:
         import pyarrow.parquet as pq
 
         rows = pq.read_table(out).to_pylist()
-    assert list(rows[0]) == ["row", "id", "log_likelihood", "component", "responsibility"]
+    assert list(rows[0]) == ["row", "id", "log_likelihood", "component", "responsibility", "p_value", "anomaly"]
     assert [r["id"] for r in rows] == [f"t{i}" for i in range(500)]
     model = StreamingGaussianMixture.load(folder / "run" / "model.safetensors")
     x = np.concatenate([c.rows for c in open_source(str(folder / "today.csv"), id_column="time").chunks()])
     np.testing.assert_allclose([float(r["log_likelihood"]) for r in rows], model.score_samples(x))
     lowest = np.argsort([float(r["log_likelihood"]) for r in rows])[:5]
     assert set(lowest.tolist()) == set(range(5))  # the hot ones
+    flagged = {i for i, r in enumerate(rows) if str(r["anomaly"]) == "True"}
+    assert set(range(5)) <= flagged
+    assert len(flagged) < 25
+    assert all(float(r["p_value"]) < 0.001 for r in rows[:5])
+    assert 0.4 < np.median([float(r["p_value"]) for r in rows[5:]]) < 0.6
 
 
 def test_scores_on_standard_output(folder: Path) -> None:
     lines = streamgmm("score", "run", "today.csv", "--id", "time", folder=folder).stdout.splitlines()
-    assert lines[0] == "row,id,log_likelihood,component,responsibility"
+    assert lines[0] == "row,id,log_likelihood,component,responsibility,p_value,anomaly"
     assert len(lines) == 501
     first = streamgmm("score", "run", "today.csv", "--id", "time", "--json", folder=folder).stdout.splitlines()[0]
     assert json.loads(first)["id"] == "t0"
@@ -108,42 +113,76 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
     assert outcome["bad_rows"] == 1
 
 
-def resident() -> int:
-    """Bytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+@pytest.mark.parametrize("scale", ["minmax", "standard"])
+def test_raw_readings_are_scaled(tmp_path: Path, scale: str) -> None:
+    """Degrees, pascals and a constant: what the model learns does not depend on units."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(rng.integers(3, size=(5000, 1)), 0.2, (5000, 3)) * [10, 1e5, 0] + [300, 1e5, 7]
+    x[17, :2] = 1e9  # within the warm-up: must not widen the scale
+    np.save(tmp_path / "x.npy", x)
+    done = streamgmm("train", "x.npy", "--out", "run", "--scale", scale, "--components", "9", folder=tmp_path)
+    assert f"refer to data scaled by '{scale}'" in " ".join(done.stderr.split())
+    model = StreamingGaussianMixture.load(tmp_path / "run" / "model.safetensors")
+    assert abs(model.means_).max() < 3
+    assert model.n_samples_seen_ == 5000
+    done = streamgmm("score", "run", "x.npy", "--json", folder=tmp_path)
+    assert "likelihoods refer to scaled data" in " ".join(done.stderr.split())
+    scores = [json.loads(line) for line in done.stdout.splitlines()]
+    inner = x[:1000][np.arange(1000) != 17]
+    shift, width = (inner.min(0), np.ptp(inner, 0)) if scale == "minmax" else (inner.mean(0), inner.std(0))
+    scaled = (x - shift) / np.where(width > 0, width, 1)
+    np.testing.assert_allclose([s["log_likelihood"] for s in scores], model.score_samples(scaled), rtol=1e-6)
+    assert scores[17]["anomaly"]
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-@pytest.mark.parametrize("kind", ["npy", "csv", "ndjson", "parquet", "glyphs"])
-def test_memory_does_not_grow_with_the_stream(tmp_path: Path, kind: str) -> None:
-    from streamgmm import running
+def test_a_scale_survives_a_kill_and_short_sources(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((300, 2)) * 1000)
+    streamgmm("train", "x.npy", "--out", "run", "--scale", "minmax", "--components", "2", folder=tmp_path)
+    streamgmm("train", "x.npy", "--out", "run", "--passes", "2", "--resume", folder=tmp_path)
+    model = StreamingGaussianMixture.load(tmp_path / "run" / "model.safetensors")
+    assert model.n_samples_seen_ == 600
+    assert abs(model.means_).max() < 2
 
-    count, width = 200_000, 8
-    x = np.random.default_rng(0).random((1000, width)).round(3)
+
+@pytest.mark.parametrize(("missing", "samples"), [("learn", 6), ("skip", 4)])
+@pytest.mark.parametrize("kind", ["csv", "ndjson", "parquet"])
+def test_missing_numbers(tmp_path: Path, missing: str, samples: int, kind: str) -> None:
+    rows = [[0.1, 0.2], [0.3, None], [None, None], [0.2, 0.2], [None, 0.4], [0.1, 0.1], [0.3, 0.3]]
     path = tmp_path / f"x.{kind}"
-    if kind == "npy":
-        np.save(path, np.tile(x, (count // 1000, 1)))
-    elif kind == "csv":
-        path.write_text("".join(",".join(map(str, row)) + "\n" for row in x.tolist()) * (count // 1000))
+    if kind == "csv":
+        path.write_text("a,b\n" + "".join(",".join("" if v is None else str(v) for v in row) + "\n" for row in rows))
     elif kind == "ndjson":
-        path.write_text("".join(json.dumps(row) + "\n" for row in x.tolist()) * (count // 1000))
-    elif kind == "parquet":
+        path.write_text("".join(json.dumps({"a": a, "b": b} if a else {"b": b}) + "\n" for a, b in [[1, 1], *rows][1:]))
+        text = path.read_text().splitlines()
+        path.write_text("\n".join(text) + "\n")
+    else:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(
-            pa.table({str(i): np.tile(x[:, i], count // 1000) for i in range(width)}), path, row_group_size=10_000
-        )
-    name = "glyphs:A-C" if kind == "glyphs" else str(path)
-    limit = 30_000 if kind == "glyphs" else count
-    model = StreamingGaussianMixture(4, random_state=0)
-    out = tmp_path / "run"
-    out.mkdir()
-    journey = running.Journey(out, open_source(name), model, checkpoint_every=50_000)
-    journey.stop = lambda: journey.place.samples >= limit
-    before = None
-    for word in journey.go():
-        if before is None and word.samples >= limit // 2:
-            before = resident()
-    assert before is not None
-    assert resident() - before < 10e6
+        pq.write_table(pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]}), path)
+    done = streamgmm("train", path.name, "--out", "no", folder=tmp_path, fails=True)
+    assert "--missing" in done.stderr
+    arguments = ["--out", "run", "--missing", missing, "--components", "2", "--json"]
+    outcome = json.loads(streamgmm("train", path.name, *arguments, folder=tmp_path).stdout)
+    assert outcome["samples"] - (1 if missing == "learn" else 0) == samples
+    assert outcome["missing_rows"] == 7 - samples
+    model = StreamingGaussianMixture.load(tmp_path / "run" / "model.safetensors")
+    assert model.n_samples_seen_ == samples
+    assert model.allow_nan is (missing == "learn")
+    if missing == "learn":
+        scores = streamgmm("score", "run", path.name, "--json", folder=tmp_path).stdout.splitlines()
+        assert json.loads(scores[2])["log_likelihood"] == pytest.approx(0, abs=1e-9)
+        assert len(scores) == 7
+
+
+def test_a_drift_is_an_event(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "a.npy", rng.normal(0.2, 0.1, (20_000, 5)))
+    np.save(tmp_path / "b.npy", rng.normal(0.9, 0.1, (20_000, 5)))
+    source = "drift:sudden:15000:a.npy|b.npy"
+    streamgmm("train", source, "--out", "run", "--components", "9", "--reheat", folder=tmp_path)
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    drifts = [e["samples"] for e in events if e["kind"] == "drift"]
+    assert len(drifts) == 1
+    assert 15_000 < drifts[0] < 15_500
+    assert events[-1]["samples"] == 35_000

@@ -66,6 +66,13 @@ def test_what_comes_later_is_read_later(brokers: Brokers) -> None:
     assert not list(source.chunks(more[-1].position))
 
 
+def test_little_waits_for_its_turn(brokers: Brokers, vectors: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With less room than one block takes, partitions pause and go on, and the order is the same."""
+    monkeypatch.setattr("streamgmm.streams.kafka.WAITING_BYTES", 8000)
+    rows = np.concatenate([c.rows for c in open_source(vectors).chunks()])
+    np.testing.assert_array_equal(rows, in_turn(X))
+
+
 @pytest.mark.parametrize("as_object", [False, True])
 def test_json(brokers: Brokers, as_object: bool) -> None:
     def text(i: int) -> bytes:
@@ -83,7 +90,9 @@ def test_bad_messages(brokers: Brokers) -> None:
     values = [row.tobytes() for row in X[:10]]
     values[3], values[7] = b"abc", b""
     name = brokers.fill("bad", values, partition=1)
-    with pytest.raises(SourceError, match=r"row 3 of topic bad \(partition 1, offset 3\) has 3 bytes; expected a vector"):
+    with pytest.raises(
+        SourceError, match=r"row 3 of topic bad \(partition 1, offset 3\) has 3 bytes; expected a vector"
+    ):
         list(open_source(name).chunks())
     chunk = next(open_source(name, skip_bad=True).chunks())
     assert [b.row for b in chunk.bad] == [3, 7]

@@ -106,8 +106,8 @@ def make(plan: Plan) -> list[Table]:
 def _trade_off(wanted: dict[str, list[Run]], found: Results) -> Table:
     table = Table(
         "Drift, what a half-life buys and costs",
-        "The natural rule: test max-component log-likelihood of the new class right after its part, and of all classes at "
-        "the end; without recruits, and with 18 % of the components recruited at a drift.",
+        "The natural rule: test max-component log-likelihood of the new class right after its part, and of all "
+        "classes at the end; without recruits, and with 18 % of the components recruited at a drift.",
         ["half-life", *(f"{what}{', recruits' * bool(r)}" for r in RECRUITS for what in ("class 0", "class 9", "all"))],
     )
     for half_life in (*HALF_LIVES, None):

@@ -19,7 +19,7 @@ from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, fi
 __all__ = ["Bad", "Chunk", "Position", "Source", "SourceError", "open_source"]
 
 FILES = "a .npy, .npz, .csv, .ndjson, .parquet or .arrow file (text also .gz), a folder or .zip of images"
-KINDS = f"{FILES}, '-', kafka://host:port/topic, or glyphs:A-J"
+KINDS = f"{FILES}, '-', kafka://host:port/topic, glyphs:A-J, or drift:sudden:5000:FIRST|SECOND"
 
 
 class _GlyphSource(Source):
@@ -42,10 +42,15 @@ def open_source(
     columns: Sequence[str] | None = None,
     id_column: str | None = None,
     skip_bad: bool = False,
+    missing: bool = False,
     text_format: str = "csv",
     seed: int = 0,
 ) -> Source:
-    """The source that ``text`` names: a file, a folder, ``-`` for standard input, ``kafka://…``, or ``glyphs:A-E,F-J``."""
+    """The source that ``text`` names: a file, a folder, ``-`` for standard input, ``kafka://…``, ``glyphs:A-E,F-J``, or
+    ``drift:KIND:ROWS:FIRST|SECOND``.
+
+    ``missing`` lets text leave out numbers: they become NaN.
+    """
     from streamgmm.streams import arrays, images, lines
     from streamgmm.streams.columns import Columns
 
@@ -54,7 +59,7 @@ def open_source(
         ".ndjson": lines.Ndjson,
         ".jsonl": lines.Ndjson,
     }
-    settings: dict[str, Any] = {"columns": columns, "id_column": id_column, "skip_bad": skip_bad}
+    settings: dict[str, Any] = {"columns": columns, "id_column": id_column, "skip_bad": skip_bad, "missing": missing}
     if text == "-":
         return kinds[f".{text_format}"](None, **settings)
     kind, colon, rest = text.partition(":")
@@ -64,6 +69,8 @@ def open_source(
         from streamgmm.streams.kafka import Kafka
 
         return Kafka(text, **settings)
+    if colon and kind == "drift":
+        return _drifting(rest, settings, seed)
     path = Path(text)
     if not path.exists():
         raise FileNotFoundError(f"{text} does not exist; expected {KINDS}.")
@@ -73,9 +80,20 @@ def open_source(
     if ending in kinds:
         return kinds[ending](path, **settings)
     if ending in (".parquet", ".arrow", ".feather"):
-        return Columns(path, columns=columns, id_column=id_column)
+        return Columns(path, columns=columns, id_column=id_column, missing=missing)
     if ending == ".npy":
         return arrays.open_npy(path)
     if ending == ".npz":
         return arrays.open_npz(path)
     raise SourceError(f"{text} is of a kind that is unknown; expected {KINDS}.")
+
+
+def _drifting(text: str, settings: dict[str, Any], seed: int) -> Source:
+    from streamgmm.streams.drifting import Drifting
+
+    kind, _, rest = text.partition(":")
+    every, _, names = rest.partition(":")
+    if not every.isdigit():
+        raise SourceError(f"drift:{text} does not say after how many rows; expected drift:sudden:5000:FIRST|SECOND.")
+    parts = [open_source(name, **settings, seed=seed + i) for i, name in enumerate(names.split("|"))]
+    return Drifting(kind, parts, int(every), seed)

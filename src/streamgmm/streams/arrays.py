@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class Array(Source):
                 f"{name} holds {values.dtype} of shape {values.shape}; expected numbers with one row a sample."
             )
         self.name, self._values = name, values.reshape(len(values), -1)
+        self._map: mmap.mmap | None = getattr(values, "_mmap", None)
 
     @property
     def n_rows(self) -> int:
@@ -35,7 +37,10 @@ class Array(Source):
         size = rows_per_chunk(self._values.shape[1], self._values.itemsize)
         for at in range(first_row(start), len(self._values), size):
             stop = min(at + size, len(self._values))
-            yield Chunk(np.array(self._values[at:stop]), np.arange(at, stop), {"row": stop})
+            rows = np.array(self._values[at:stop])
+            if self._map is not None and hasattr(self._map, "madvise"):
+                self._map.madvise(mmap.MADV_DONTNEED)  # pages that were read once would count as ours for ever
+            yield Chunk(rows, np.arange(at, stop), {"row": stop})
 
 
 def open_npy(path: Path) -> Array:

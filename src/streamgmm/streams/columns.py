@@ -15,19 +15,21 @@ from streamgmm.streams.base import Chunk, Position, Source, SourceError, first_r
 class Columns(Source):
     """Rows of a Parquet or Arrow file, a few thousand at a time; a column of fixed-size lists is a vector."""
 
-    def __init__(self, path: Path, *, columns: Sequence[str] | None = None, id_column: str | None = None) -> None:
+    def __init__(
+        self, path: Path, *, columns: Sequence[str] | None = None, id_column: str | None = None, missing: bool = False
+    ) -> None:
         try:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError as problem:
             raise ImportError("Parquet and Arrow files need pyarrow: pip install 'streamgmm[parquet]'") from problem
-        self.name, self._path, self._id = path.name, path, id_column
+        self.name, self._path, self._id, self._missing = path.name, path, id_column, missing
         try:
             if path.suffix == ".parquet":
-                self._file: Any = pq.ParquetFile(path, memory_map=True)
+                self._file: Any = pq.ParquetFile(path)
                 schema = self._file.schema_arrow
             else:
-                self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+                self._file = pa.ipc.open_file(pa.OSFile(str(path)))
                 schema = self._file.schema
         except (pa.ArrowInvalid, OSError) as problem:
             raise SourceError(f"{self.name} is not a whole Parquet or Arrow file ({problem!s:.100}).") from problem
@@ -78,11 +80,14 @@ class Columns(Source):
         if self.feature_names is None:
             column = batch.column(self._columns[0])
             values = column.flatten()
-            if column.null_count or values.null_count:
-                raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r}.")
-            return np.asarray(values.to_numpy()).reshape(batch.num_rows, -1)
-        parts = [batch.column(n).to_numpy(zero_copy_only=False) for n in self._columns]
-        return np.stack(parts, axis=1)
+            if column.null_count or (values.null_count and not self._missing):
+                raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r} (see --missing).")
+            return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(batch.num_rows, -1)
+        parts = [batch.column(n) for n in self._columns]
+        absent = [n for n, part in zip(self._columns, parts, strict=True) if part.null_count]
+        if absent and not self._missing:
+            raise SourceError(f"{self.name} has missing values in column {absent[0]!r} (see --missing).")
+        return np.stack([part.to_numpy(zero_copy_only=False) for part in parts], axis=1)
 
 
 def _numeric(pa: Any, kind: Any) -> bool:

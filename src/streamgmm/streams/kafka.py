@@ -19,16 +19,15 @@ from streamgmm.streams.lines import Ndjson
 
 SECONDS = 10.0  # to wait for an answer of the brokers
 BLOCK = 250  # messages of a partition before it is the next one's turn
-AHEAD = 4 * BLOCK  # messages of a partition that wait for their turn; beyond it, the partition pauses
+WAITING_BYTES = 1 << 25  # of all partitions, for their turn; one that has more than its share of it pauses
 FETCHING = {
     "group.id": "streamgmm",  # required, not used: we assign partitions and keep offsets ourselves
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
-    "queued.min.messages": 2000,
     "queued.max.messages.kbytes": 16_384,
-    "fetch.message.max.bytes": 4 << 20,
+    "fetch.queue.backoff.ms": 2,  # a full queue is soon empty again
     "fetch.wait.max.ms": 50,
 }
 
@@ -43,6 +42,7 @@ class Kafka(Source):
         columns: Sequence[str] | None = None,
         id_column: str | None = None,
         skip_bad: bool = False,
+        missing: bool = False,
     ) -> None:
         try:
             import confluent_kafka as client
@@ -61,7 +61,7 @@ class Kafka(Source):
             self._consumer = client.Consumer({**FETCHING, **quiet, **settings, "bootstrap.servers": parts.netloc})
         except client.KafkaException as problem:
             raise SourceError(f"{url}: {problem.args[0]}.") from problem
-        self._json = Ndjson(None, columns=columns, id_column=id_column, skip_bad=skip_bad)
+        self._json = Ndjson(None, columns=columns, id_column=id_column, skip_bad=skip_bad, missing=missing)
         self._json.name = self.name
         self._width: int | None = None
         self._is_json: bool | None = None
@@ -141,6 +141,8 @@ class _Reader:
         self._client, self._consumer, self._topic, self._ends = client, consumer, topic, ends
         self._waiting: dict[int, deque[tuple[int, bytes]]] = {p: deque() for p in ends}
         self._over = {p for p in ends if at[p] >= ends[p]}
+        self._bytes = dict.fromkeys(ends, 0)
+        self._most_bytes = WAITING_BYTES // len(ends)
         self._paused: set[int] = set()
 
     def left(self, p: int) -> bool:
@@ -150,14 +152,20 @@ class _Reader:
         """The next ``count`` messages of a partition, fewer at its end."""
         waiting = self._waiting[p]
         while len(waiting) < count and p not in self._over:
-            self._fetch()
+            self._resume(p)
+            self._fetch(p)
         taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
-        if p in self._paused and len(waiting) < AHEAD // 2:
-            self._consumer.resume([self._client.TopicPartition(self._topic, p)])
-            self._paused.discard(p)
+        self._bytes[p] -= sum(len(value) for _, value in taken)
+        if self._bytes[p] < self._most_bytes // 2:
+            self._resume(p)
         return taken
 
-    def _fetch(self) -> None:
+    def _resume(self, p: int) -> None:
+        if p in self._paused:
+            self._consumer.resume([self._client.TopicPartition(self._topic, p)])
+            self._paused.discard(p)
+
+    def _fetch(self, wanted: int) -> None:
         first = self._consumer.poll(SECONDS)
         if first is None:
             raise SourceError(f"topic {self._topic}: no message came within {SECONDS:g} seconds, though some are left.")
@@ -169,8 +177,8 @@ class _Reader:
                 self._over.add(p)  # compaction and transactions may leave nothing before the end
             elif not problem.retriable():
                 raise SourceError(f"topic {self._topic}: {problem.str()}.")
-        for p, waiting in self._waiting.items():
-            if len(waiting) >= AHEAD and p not in self._paused and p not in self._over:
+        for p, size in self._bytes.items():
+            if size > self._most_bytes and p != wanted and p not in self._paused | self._over:
                 self._consumer.pause([self._client.TopicPartition(self._topic, p)])
                 self._paused.add(p)
 
@@ -179,6 +187,6 @@ class _Reader:
             self._over.add(p)  # what came after we began is for the next time
             return
         self._waiting[p].append((offset, value))
+        self._bytes[p] += len(value)
         if offset + 1 >= self._ends[p]:
             self._over.add(p)
-

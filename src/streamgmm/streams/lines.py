@@ -9,6 +9,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, rows_per_chunk
 
 LINES = 1000
+ABSENT = ("", "NA", "N/A", "null", "NULL", "None", "?")  # how text says that a number is missing
 
 
 class Lines(Source):
@@ -26,6 +28,7 @@ class Lines(Source):
     columns : names (or numbers) of the features, in this order; all, if None.
     id_column : a column that is kept beside the rows and not learned.
     skip_bad : leaves out lines that cannot be read, and reports them; otherwise the first one raises.
+    missing : lets a line leave out numbers, which become NaN.
     """
 
     def __init__(
@@ -35,9 +38,11 @@ class Lines(Source):
         columns: Sequence[str] | None = None,
         id_column: str | None = None,
         skip_bad: bool = False,
+        missing: bool = False,
     ) -> None:
         self.name = "standard input" if path is None else path.name
         self._path, self._columns, self._id, self._skip_bad = path, columns, id_column, skip_bad
+        self._missing = missing
         self._width: int | None = None
 
     @abstractmethod
@@ -139,7 +144,7 @@ class Csv(Lines):
         if len(fields) <= highest or (self._columns is None and len(fields) != self._wanted_fields):
             raise ValueError(f"has {len(fields)} columns; expected {self._wanted_fields}")
         key = None if self._id_place is None else fields[self._id_place]
-        return [_number(fields[i], i) for i in self._places or []], key
+        return [_number(fields[i], i, self._missing) for i in self._places or []], key
 
     @property
     def _wanted_fields(self) -> int:
@@ -173,13 +178,13 @@ class Ndjson(Lines):
             raise ValueError("is not JSON") from None
         if isinstance(value, dict):
             names = self.feature_names or []
-            if missing := [n for n in names if n not in value]:
-                raise ValueError(f"has no {missing[0]!r}")
+            if not self._missing and (absent := [n for n in names if n not in value]):
+                raise ValueError(f"has no {absent[0]!r}")
             key = None if self._id is None else value.get(self._id)
-            return [_number(value[n], n) for n in names], key
+            return [_number(value.get(n), n, self._missing) for n in names], key
         if isinstance(value, list):
             chosen = value if self._columns is None else [value[int(c)] for c in self._columns]
-            return [_number(v, i) for i, v in enumerate(chosen)], None
+            return [_number(v, i, self._missing) for i, v in enumerate(chosen)], None
         raise ValueError(f"is {type(value).__name__}; expected an array or an object")
 
 
@@ -190,9 +195,11 @@ def _fields(line: bytes) -> list[str]:
         raise ValueError("is not UTF-8") from None
 
 
-def _number(value: Any, where: object) -> float:
+def _number(value: Any, where: object, missing: bool) -> float:
+    if missing and (value is None or value in ABSENT):
+        return nan
     if isinstance(value, bool) or value is None or value == "":
-        raise ValueError(f"has no number in column {where}")
+        raise ValueError(f"has no number in column {where} (see --missing)")
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,0 +1,116 @@
+"""What was usual lately: quantiles of scores, and the strangest rows, in constant memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from datasketches import tdigest_double
+
+from streamgmm.kernels import Floats
+
+WINDOW = 20_000  # scores of so many samples, and of up to as many before them, decide what is usual
+ODD_ROWS = 12
+FARTHEST = 3e38  # of float32
+ODD_AGE = 100_000  # samples after which a strange row is no longer news
+
+
+class RecentQuantiles:
+    """Quantiles of the latest values of a stream, in constant memory: two t-digests that take turns.
+
+    >>> quantiles = RecentQuantiles(window=1000)
+    >>> quantiles.add(np.arange(5000.0))
+    >>> quantiles.quantile(0.5) > 3500
+    True
+    """
+
+    def __init__(self, window: int = WINDOW) -> None:
+        self.window = window
+        self._current, self._previous = tdigest_double(200), tdigest_double(200)
+
+    def __len__(self) -> int:
+        return int(self._current.get_total_weight() + self._previous.get_total_weight())
+
+    def add(self, values: npt.NDArray[np.float64]) -> None:
+        """Takes in values (N,)."""
+        while len(values):
+            room = self.window - int(self._current.get_total_weight())
+            self._current.update(np.ascontiguousarray(values[:room], dtype=np.float64))
+            values = values[room:]
+            if self._current.get_total_weight() >= self.window:
+                self._current, self._previous = tdigest_double(200), self._current
+
+    def quantile(self, share: float) -> float:
+        """The value below which such a share of the latest values lies."""
+        return float(self._both().get_quantile(share))
+
+    def rank(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Share of the latest values that lie below each of ``values`` (N,)."""
+        both = self._both()
+        return np.array([both.get_rank(float(v)) for v in values])
+
+    def p_values(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Chance that a usual sample scores as low as each of ``values`` (N,); never zero, since n values are few."""
+        return (self.rank(values) * len(self) + 1) / (len(self) + 1)
+
+    def _both(self) -> Any:
+        both = tdigest_double.deserialize(self._current.serialize())
+        both.merge(self._previous)
+        return both
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"window": self.window, "digests": (self._current.serialize(), self._previous.serialize())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.window = state["window"]
+        self._current, self._previous = (tdigest_double.deserialize(d) for d in state["digests"])
+
+
+class Recent:
+    """What a run remembers of its latest samples: quantiles of their scores, and the strangest of them."""
+
+    def __init__(self) -> None:
+        self.scores = RecentQuantiles()
+        self.odd_rows: Floats = np.empty((0, 0), np.float32)
+        self.odd_scores, self.odd_numbers = np.empty(0), np.empty(0, np.int64)
+
+    def add(self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64], numbers: npt.NDArray[np.int64]) -> None:
+        """Takes in rows (N, D) with their scores and their numbers in the stream."""
+        self.scores.add(scores)
+        lowest = np.argsort(scores, kind="stable")[:ODD_ROWS]
+        old = self.odd_numbers >= (numbers[-1] if len(numbers) else 0) - ODD_AGE
+        kept = self.odd_rows[old] if len(self.odd_rows) else np.empty((0, rows.shape[1]), np.float32)
+        every = np.concatenate([self.odd_scores[old], scores[lowest]])
+        best = np.argsort(every, kind="stable")[:ODD_ROWS]
+        fresh = np.clip(rows[lowest], -FARTHEST, FARTHEST).astype(np.float32)
+        self.odd_rows = np.concatenate([kept, fresh])[best]
+        self.odd_numbers = np.concatenate([self.odd_numbers[old], numbers[lowest]])[best]
+        self.odd_scores = every[best]
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything, for a file."""
+        current, previous = (np.frombuffer(d, np.uint8) for d in self.scores.__getstate__()["digests"])
+        return {
+            "scores": current,
+            "scores_before": previous,
+            "odd_rows": self.odd_rows,
+            "odd_scores": self.odd_scores,
+            "odd_numbers": self.odd_numbers,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Recent:
+        """What ``arrays`` gave; raises ValueError or KeyError if it is damaged."""
+        self = cls()
+        digests = tuple(arrays[name].tobytes() for name in ("scores", "scores_before"))
+        try:
+            self.scores.__setstate__({"window": WINDOW, "digests": digests})
+        except RuntimeError as problem:
+            raise ValueError(f"the sketch of scores is damaged ({problem!s:.100})") from problem
+        self.odd_rows, self.odd_scores, self.odd_numbers = (
+            arrays[name] for name in ("odd_rows", "odd_scores", "odd_numbers")
+        )
+        if not len(self.odd_rows) == len(self.odd_scores) == len(self.odd_numbers):
+            raise ValueError("the strangest rows and their scores differ in number")
+        return self

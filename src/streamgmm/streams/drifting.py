@@ -1,0 +1,104 @@
+"""Drift on purpose: one stream made of several, which take over from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.kernels import Floats
+from streamgmm.streams.base import Chunk, Position, Source, SourceError
+
+KINDS = ("sudden", "gradual", "recurring")
+ROWS = 500
+
+
+class Drifting(Source):
+    """Rows of several sources, for trying out how a model follows a change.
+
+    kind : "sudden" goes to the next source after every ``every`` rows and stays with the last; "gradual" passes over to
+        it, row by row, with a chance that rises over ``every`` rows; "recurring" begins again with the first.
+
+    >>> from streamgmm.streams.arrays import Array
+    >>> parts = [Array("a", np.zeros((9, 1))), Array("b", np.ones((9, 1)))]
+    >>> rows = [c.rows for c in Drifting("recurring", parts, every=2).chunks()]
+    >>> np.concatenate(rows)[:6].ravel().tolist()
+    [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    """
+
+    def __init__(self, kind: str, sources: Sequence[Source], every: int, seed: int = 0) -> None:
+        if kind not in KINDS:
+            raise SourceError(f"drift {kind!r} is unknown; expected {', '.join(KINDS)}.")
+        if len(sources) < 2 or every < 1:
+            raise SourceError(f"{len(sources)} sources, changing every {every} rows; expected at least two and one.")
+        self.name = f"{kind} drift of {', '.join(s.name for s in sources)}"
+        self._kind, self._sources, self._every, self._seed = kind, list(sources), every, seed
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        row = 0 if start is None else int(start["row"])
+        taps = [_Tap(s, *(start["parts"][i] if start else (None, 0))) for i, s in enumerate(self._sources)]
+        while True:
+            numbers = np.arange(row, row - row % ROWS + ROWS)
+            wanted = self._choice(numbers)
+            rows: Floats | None = None
+            for i in np.unique(wanted).tolist():
+                places = np.flatnonzero(wanted == i)
+                got = taps[i].take(len(places))
+                if rows is None:
+                    rows = np.empty((len(numbers), got.shape[1]), got.dtype)
+                if got.shape[1] != rows.shape[1]:
+                    raise SourceError(f"{self._sources[i].name} has {got.shape[1]} features; expected {rows.shape[1]}.")
+                rows[places[: len(got)]] = got
+                if len(got) < len(places):  # a source has ended, and the stream with it
+                    numbers = numbers[: places[len(got)]]
+            if not len(numbers) or rows is None:
+                return
+            whole = len(numbers) == len(wanted)
+            row += len(numbers)
+            parts = [tap.position for tap in taps]
+            yield Chunk(rows[: len(numbers)], numbers, {"row": row, "parts": parts})
+            if not whole:
+                return
+
+    def _choice(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Which source each row comes from: a function of its number."""
+        turn, last = numbers // self._every, len(self._sources) - 1
+        if self._kind == "recurring":
+            return turn % (last + 1)
+        if self._kind == "gradual":
+            chance = np.random.default_rng([self._seed, int(numbers[0]) // ROWS]).random(ROWS)[numbers % ROWS]
+            turn = turn + (chance < numbers % self._every / self._every)
+        return np.minimum(turn, last)
+
+
+class _Tap:
+    """Any number of rows at a time from a source."""
+
+    def __init__(self, source: Source, at: Position | None, used: int) -> None:
+        self._source, self._at, self._used = source, at, used  # rows used of the chunk that begins at that position
+        self._chunks = source.chunks(at)
+        self._rows: npt.NDArray[np.floating] | None = None
+        self._behind: Position | None = at
+
+    @property
+    def position(self) -> tuple[Position | None, int]:
+        return self._at, self._used
+
+    def take(self, count: int) -> Floats:
+        """Up to ``count`` rows; fewer at the end."""
+        found: list[Floats] = []
+        while count > 0:
+            if self._rows is None or self._used >= len(self._rows):
+                skip = self._used if self._rows is None else 0
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    break
+                rows, self._at = chunk.rows, self._behind
+                self._behind, self._used = chunk.position, skip
+                self._rows = rows * np.float32(self._source.factor) if rows.dtype == np.uint8 else rows
+            taken = self._rows[self._used : self._used + count]
+            found.append(taken)
+            self._used += len(taken)
+            count -= len(taken)
+        return np.concatenate(found) if found else np.empty((0, 0 if self._rows is None else self._rows.shape[1]))

@@ -1,0 +1,124 @@
+"""Resident memory does not grow with the stream, whatever the source."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamgmm import StreamingGaussianMixture, running
+from streamgmm.streams import open_source
+from tests.streams.brokers import Brokers
+
+WIDTH = 9
+FEWER = {"images": 10, "glyphs": 10, "kafka": 2}  # so many times fewer rows: these take longer to make
+needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Made:
+    """A source of about so many rows; what must live while it is read."""
+
+    def __init__(self, kind: str, folder: Path, rows: int) -> None:
+        x = np.random.default_rng(0).random((1000, WIDTH)).round(3).astype(np.float32)
+        path, times = folder / f"x.{kind}", rows // 1000
+        self.name, self.passes = str(path), 1
+        if kind == "npy":
+            np.save(path, np.tile(x, (times, 1)))
+        elif kind == "npz":
+            np.savez(path, x=x)
+            self.passes = times
+        elif kind in ("csv", "stdin"):
+            text = "".join(",".join(map(str, row)) + "\n" for row in x.tolist())
+            if kind == "csv":
+                path.write_text(text * times)
+            else:
+                (folder / "block").write_text(text)
+                feeder = f"import sys\nfor _ in range({times}): sys.stdout.write(open(sys.argv[1]).read())"
+                command = [sys.executable, "-c", feeder, str(folder / "block")]
+                self.feeder = subprocess.Popen(command, stdout=subprocess.PIPE)
+                self.name = "-"
+        elif kind == "ndjson":
+            path.write_text("".join(json.dumps(row) + "\n" for row in x.tolist()) * times)
+        elif kind in ("parquet", "arrow"):
+            self._columns(path, x, times)
+        elif kind == "images":
+            self._images(folder / "x.zip", x)
+            self.name, self.passes = str(folder / "x.zip"), times
+        elif kind == "kafka":
+            self.brokers = Brokers()
+            self.name = self.brokers.fill("x", (row.tobytes() for row in np.tile(x, (50, 1))))
+            self.passes = max(1, times // 50)
+        else:
+            self.name = "glyphs:A-C"
+
+    def _columns(self, path: Path, x: np.ndarray, times: int) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.table({str(i): x[:, i] for i in range(WIDTH)})
+        parquet = path.suffix == ".parquet"
+        with pq.ParquetWriter(path, table.schema) if parquet else pa.ipc.new_file(str(path), table.schema) as writer:
+            for _ in range(times):
+                writer.write_table(table)
+
+    def _images(self, path: Path, x: np.ndarray) -> None:
+        from PIL import Image
+
+        with zipfile.ZipFile(path, "w") as archive:
+            for i, row in enumerate(x):
+                picture = io.BytesIO()
+                Image.fromarray((255 * row).astype(np.uint8).reshape(3, 3)).save(picture, "PNG")
+                archive.writestr(f"{i:04}.png", picture.getvalue())
+
+
+KINDS = ["npy", "npz", "csv", "ndjson", "parquet", "arrow", "stdin", "images", "kafka", "glyphs"]
+
+
+def grows_by(kind: str, folder: Path, rows: int, after: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Bytes by which memory has grown at the end, since so many rows were learned."""
+    made = Made(kind, folder, rows)
+    if kind == "stdin":
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(made.feeder.stdout))
+    out = folder / "run"
+    out.mkdir()
+    source, model = open_source(made.name), StreamingGaussianMixture(4, random_state=0)
+    journey = running.Journey(out, source, model, made.passes, checkpoint_every=max(1000, rows // 8))
+    journey.stop = lambda: journey.place.samples >= rows
+    before = None
+    for word in journey.go():
+        if before is None and word.samples >= after:
+            before = resident()
+    if kind == "stdin":
+        made.feeder.stdout.close()
+        made.feeder.wait()
+    assert journey.place.samples >= rows
+    assert before is not None
+    return resident() - before
+
+
+@needs_proc
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_stays(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 200_000 // FEWER.get(kind, 1)
+    assert grows_by(kind, tmp_path, rows, rows // 2, monkeypatch) < 10e6
+
+
+@pytest.mark.soak
+@needs_proc
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_stays_for_millions(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = grows_by(kind, tmp_path, 2_000_000, 100_000, monkeypatch)
+    print(f"{kind}: 2 million rows, {grown / 1e6:+.1f} MB since the first 100 000")
+    assert grown < 10e6
