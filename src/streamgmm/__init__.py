@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from streamgmm.checkpoint import ModelFileError as ModelFileError
     from streamgmm.estimator import StreamingGaussianMixture as StreamingGaussianMixture
     from streamgmm.mixture import Mixture as Mixture
+    from streamgmm.online import OnlineAnomalyDetector as OnlineAnomalyDetector
+    from streamgmm.online import OnlineMixture as OnlineMixture
     from streamgmm.rules import SGD as SGD
     from streamgmm.rules import Natural as Natural
     from streamgmm.rules import StochasticEM as StochasticEM
@@ -31,6 +33,8 @@ _HOMES = {
     "StreamingAnomalyDetector": "streamgmm.anomalies",
     "Mixture": "streamgmm.mixture",
     "ModelFileError": "streamgmm.checkpoint",
+    "OnlineAnomalyDetector": "streamgmm.online",
+    "OnlineMixture": "streamgmm.online",
     "SGD": "streamgmm.rules",
     "Natural": "streamgmm.rules",
     "StochasticEM": "streamgmm.rules",
@@ -41,6 +45,8 @@ __all__ = [
     "Mixture",
     "ModelFileError",
     "Natural",
+    "OnlineAnomalyDetector",
+    "OnlineMixture",
     "StochasticEM",
     "StreamingAnomalyDetector",
     "StreamingGaussianMixture",

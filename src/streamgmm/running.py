@@ -27,6 +27,7 @@ from streamgmm.training import Check
 MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
 IDLE_SECONDS = 0.5
 WARM_UP = 1000  # rows from which a scaling is learned
+BLOCK = 1000  # rows are scored, then learned, so many at a time
 ENOUGH_SCORES = 2000  # from then on only every eighth row is scored before it is learned
 
 
@@ -171,8 +172,12 @@ class Journey:
             self.model._start(_as_floats(rows[:WARM_UP], factor).astype(dtype))
             facts = {"components": self.model.n_components, "rule": str(self.model.rule), "scale": self.scale}
             self._write(self._event("start", source=self.source.name, features=rows.shape[1], **facts))
-        self._look_at(rows, numbers, factor)
-        return training.feed(self.model._training, rows, factor)
+        checks: list[Check] = []
+        for start in range(0, len(rows), BLOCK):
+            block = slice(start, start + BLOCK)
+            self._look_at(rows[block], numbers[block], factor)
+            checks += training.feed(self.model._training, rows[block], factor, more=True)
+        return checks
 
     def _end_warm_up(self) -> list[Check]:
         """Learns the scaling from the first rows, then learns these rows themselves."""
@@ -186,6 +191,7 @@ class Journey:
         state = self.model._training
         if state.annealing.sigma > state.schedule.sigma_min:
             return
+        training.settle(state)
         step = 1 if len(self.recent.scores) < ENOUGH_SCORES else 8
         some = rows[::step] if rows.dtype == np.uint8 else rows[::step].astype(state.parameters.dtype, copy=False)
         scores = kernels.score(state.parameters, some, factor).log_likelihood
@@ -206,6 +212,7 @@ class Journey:
 
     def save(self) -> None:
         """One checkpoint; the one before it is kept."""
+        training.settle(self.model._training)
         self.place.seconds = self._seconds()
         self._write(self._event("checkpoint", position=self.place.position))
         self.place.events = (self.folder / EVENTS).stat().st_size
