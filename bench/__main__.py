@@ -7,7 +7,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bench import alternatives, report, steps, threads
+from bench import alternatives, report, steps, streams, threads
 
 GROUPS = {
     "memory": threads.memory,  # first: it looks at the peak of the whole process
@@ -17,6 +17,7 @@ GROUPS = {
     "peers": alternatives.sample_by_sample,
     "scoring": alternatives.scoring,
     "threads": threads.two_threads,
+    "streams": streams.sources,
     "race": alternatives.until_as_good,
 }
 ALL_CORES = {"race"}  # scikit-learn may use them

@@ -7,6 +7,7 @@ filter along columns and one along rows; the loops take the two factors, never t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isqrt
 from typing import NamedTuple
 
@@ -63,9 +64,12 @@ def _line_filter(length: int, sigma: float) -> npt.NDArray[np.float64]:
     with np.errstate(over="ignore"):  # a width near zero: the quotient is infinite, its exponential zero
         bell = np.exp(-0.5 * (distance / sigma) ** 2)
     bell /= bell.sum()
-    return bell[(cells - cells[:, None]) % length]
+    whole = bell[(cells - cells[:, None]) % length]
+    whole.flags.writeable = False
+    return whole
 
 
+@lru_cache(maxsize=8)
 def filters(grid: Grid, sigma: float) -> Filters:
     """[E5] the factors of the smoothing matrix of width ``sigma``; exact identities once ``sigma`` is small."""
     return Filters(_line_filter(grid.rows, sigma), _line_filter(grid.columns, sigma))

@@ -28,7 +28,7 @@ MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.j
 IDLE_SECONDS = 0.5
 WARM_UP = 1000  # rows from which a scaling is learned
 BLOCK = 1000  # rows are scored, then learned, so many at a time
-ENOUGH_SCORES = 2000  # from then on only every eighth row is scored before it is learned
+ENOUGH_SCORES = 2000  # from then on only every sixteenth row is scored before it is learned
 
 
 class Progress(NamedTuple):
@@ -134,8 +134,9 @@ class Journey:
         self.place.position = chunk.position
         self.place.bad += len(chunk.bad)
         self.place.samples += len(rows)
-        for check in checks:
-            self._write(*(events.record(kind, check, self._seconds()) for kind in ["drift"] * check.drift + ["check"]))
+        seconds = self._seconds()
+        kinds = ((kind, check) for check in checks for kind in ["drift"] * check.drift + ["check"])
+        self._write(*(events.record(kind, check, seconds) for kind, check in kinds))
 
     def _fit_rows(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Rows that may be learned, with their numbers; raises for those that must not come."""
@@ -192,7 +193,7 @@ class Journey:
         if state.annealing.sigma > state.schedule.sigma_min:
             return
         training.settle(state)
-        step = 1 if len(self.recent.scores) < ENOUGH_SCORES else 8
+        step = 1 if len(self.recent.scores) < ENOUGH_SCORES else 16
         some = rows[::step] if rows.dtype == np.uint8 else rows[::step].astype(state.parameters.dtype, copy=False)
         scores = kernels.score(state.parameters, some, factor).log_likelihood
         self.recent.add(_as_floats(some, factor), scores, numbers[::step])

@@ -16,6 +16,12 @@ def brokers() -> Brokers:
     return Brokers()
 
 
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 250 vectors of five numbers."""
+    monkeypatch.setattr("streamgmm.streams.kafka.BLOCK_BYTES", 250 * 20)
+
+
 X = np.random.default_rng(0).random((3210, 5)).astype("<f4")
 
 

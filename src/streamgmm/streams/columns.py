@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.streams.base import Chunk, Position, Source, SourceError, first_row, rows_per_chunk
+
+READERS = 2  # vectors are slow to decode: two threads keep up with one that learns
+GROUP_BYTES = 1 << 25  # row groups up to this size are decoded as a whole, ahead of their turn
 
 
 class Columns(Source):
@@ -26,7 +31,7 @@ class Columns(Source):
         self.name, self._path, self._id, self._missing = path.name, path, id_column, missing
         try:
             if path.suffix == ".parquet":
-                self._file: Any = pq.ParquetFile(path)
+                self._file: Any = pq.ParquetFile(path, pre_buffer=False)
                 schema = self._file.schema_arrow
             else:
                 self._file = pa.ipc.open_file(pa.OSFile(str(path)))
@@ -55,8 +60,9 @@ class Columns(Source):
         return sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        row, skip = 0, first_row(start)
-        for batch in self._batches(skip):
+        skip = first_row(start)
+        row, first_group = self._group_of(skip)
+        for batch in self._batches(first_group):
             first, row = row, row + batch.num_rows
             if row <= skip:
                 continue
@@ -68,13 +74,44 @@ class Columns(Source):
                 ids = None if self._id is None else tuple(piece.column(self._id).to_pylist())
                 yield Chunk(self._rows(piece), numbers, {"row": at + i + piece.num_rows}, (), ids)
 
-    def _batches(self, skip: int) -> Iterator[Any]:
-        wanted = [*self._columns, *([self._id] if self._id else [])]
+    def _group_of(self, skip: int) -> tuple[int, int]:
+        """The row at which the row group (or record batch) with row ``skip`` begins, and the group's number."""
+        row = 0
         if hasattr(self._file, "iter_batches"):
-            yield from self._file.iter_batches(batch_size=self._size, columns=wanted)
-        else:
+            for group in range(self._file.metadata.num_row_groups):
+                rows = self._file.metadata.row_group(group).num_rows
+                if row + rows > skip:
+                    return row, group
+                row += rows
+            return row, self._file.metadata.num_row_groups
+        return 0, 0
+
+    def _batches(self, first_group: int) -> Iterator[Any]:
+        wanted = [*self._columns, *([self._id] if self._id else [])]
+        if not hasattr(self._file, "iter_batches"):
             for i in range(self._file.num_record_batches):
                 yield self._file.get_batch(i).select(wanted)
+            return
+        groups = range(first_group, self._file.metadata.num_row_groups)
+        with ThreadPoolExecutor(READERS, thread_name_prefix="streamgmm-parquet") as pool:
+            reading: deque[Any] = deque()
+            for group in groups:
+                if self._file.metadata.row_group(group).total_byte_size > GROUP_BYTES:
+                    yield from _all(reading)
+                    yield from self._group(group, wanted)
+                    continue
+                reading.append(pool.submit(self._whole_group, group, wanted))
+                if len(reading) > READERS:
+                    yield from reading.popleft().result()
+            yield from _all(reading)
+
+    def _whole_group(self, group: int, wanted: list[str]) -> list[Any]:
+        return list(self._group(group, wanted))
+
+    def _group(self, group: int, wanted: list[str]) -> Iterator[Any]:
+        """Batches of a row group; a file object of its own, because others may be reading."""
+        file = type(self._file)(self._path, metadata=self._file.metadata, pre_buffer=False)
+        return file.iter_batches(batch_size=self._size, row_groups=[group], columns=wanted, use_threads=False)
 
     def _rows(self, batch: Any) -> npt.NDArray[Any]:
         if self.feature_names is None:
@@ -88,6 +125,11 @@ class Columns(Source):
         if absent and not self._missing:
             raise SourceError(f"{self.name} has missing values in column {absent[0]!r} (see --missing).")
         return np.stack([part.to_numpy(zero_copy_only=False) for part in parts], axis=1)
+
+
+def _all(reading: deque[Any]) -> Iterator[Any]:
+    while reading:
+        yield from reading.popleft().result()
 
 
 def _numeric(pa: Any, kind: Any) -> bool:

@@ -18,7 +18,7 @@ from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError
 from streamgmm.streams.lines import Ndjson
 
 SECONDS = 10.0  # to wait for an answer of the brokers
-BLOCK = 250  # messages of a partition before it is the next one's turn
+BLOCK_BYTES = 1 << 22  # of a partition's messages before it is the next one's turn, judged by the first message
 WAITING_BYTES = 1 << 25  # of all partitions, for their turn; one that has more than its share of it pauses
 FETCHING = {
     "group.id": "streamgmm",  # required, not used: we assign partitions and keep offsets ourselves
@@ -28,7 +28,7 @@ FETCHING = {
     "auto.offset.reset": "error",
     "queued.max.messages.kbytes": 16_384,
     "fetch.queue.backoff.ms": 2,  # a full queue is soon empty again
-    "fetch.wait.max.ms": 50,
+    "fetch.wait.max.ms": 10,
 }
 
 
@@ -97,14 +97,23 @@ class Kafka(Source):
         self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in at.items()])
         row, turn = int((start or {}).get("row", 0)), int((start or {}).get("turn", 0))
         reader = _Reader(self._client, self._consumer, self._topic, {p: high for p, (_, high) in ends.items()}, at)
+        try:
+            yield from self._in_turn(reader, at, row, turn, (start or {}).get("block"))
+        finally:
+            self._consumer.unassign()  # or it would go on fetching, and keep the brokers from answering anything else
+
+    def _in_turn(self, reader: _Reader, at: dict[int, int], row: int, turn: int, block: int | None) -> Iterator[Chunk]:
+        ends = sorted(at)
         while any(reader.left(p) for p in ends):
-            p = sorted(ends)[turn % len(ends)]
+            p = ends[turn % len(ends)]
             turn = (turn + 1) % len(ends)
-            messages = reader.take(p, BLOCK)
+            if block is None and (size := reader.first_size(p)) is not None:
+                block = max(100, min(4000, BLOCK_BYTES // max(1, size)))
+            messages = reader.take(p, block or 1)
             if messages:
                 at[p] = messages[-1][0] + 1
                 offsets = {str(q): offset for q, offset in at.items()}
-                position = {"row": row + len(messages), "offsets": offsets, "turn": turn}
+                position = {"row": row + len(messages), "offsets": offsets, "turn": turn, "block": block}
                 yield self._chunk(p, messages, row, position)
                 row += len(messages)
 
@@ -147,6 +156,15 @@ class _Reader:
 
     def left(self, p: int) -> bool:
         return bool(self._waiting[p]) or p not in self._over
+
+    def first_size(self, p: int) -> int | None:
+        """Bytes of the next message of a partition, if there is one."""
+        first = self.take(p, 1)
+        if not first:
+            return None
+        self._waiting[p].appendleft(first[0])
+        self._bytes[p] += len(first[0][1])
+        return len(first[0][1])
 
     def take(self, p: int, count: int) -> list[tuple[int, bytes]]:
         """The next ``count`` messages of a partition, fewer at its end."""

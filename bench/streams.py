@@ -1,0 +1,102 @@
+"""Whole trainings from files and brokers, checkpoints and all, against the same rows from memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from bench import work
+from bench.report import Table
+from streamgmm import StreamingGaussianMixture, running
+from streamgmm.streams import open_source
+
+ROWS = 24_000  # of 784 float32 each: what a mock broker keeps, compressed
+
+BROKER = """
+import sys, confluent_kafka, numpy
+producer = confluent_kafka.Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0,
+                                     "compression.type": "lz4", "linger.ms": 50})
+address = next(f"{b.host}:{b.port}" for b in producer.list_topics(timeout=10).brokers.values())
+for i, row in enumerate(numpy.load(sys.argv[1])):
+    producer.produce("x", row.tobytes(), partition=i % 4)
+producer.flush(30)
+print(f"kafka://{address}/x", flush=True)
+sys.stdin.read()
+"""
+
+
+def sources(quick: bool) -> list[Table]:
+    table = Table(
+        "Training from a stream",
+        "K=64, D=784, MNIST rows as float32: rows per second of a whole run (reading, learning, scoring every sixteenth "
+        f"row for the anomaly sketch, events, checkpoints), {ROWS:,} rows again and again, ÷ partial_fit on the same "
+        "array in memory. The broker is librdkafka's mock in a process of its own on the same two cores, messages "
+        "compressed by lz4.",
+        ["rule", "source", "rows/s", "÷ memory", "÷ memory, least", "÷ memory, most"],
+    )
+    x = np.ascontiguousarray(work.images(count=ROWS)[1], dtype=np.float32)
+    passes, rounds = (5, 2) if quick else (12, 5)
+    with tempfile.TemporaryDirectory() as name, _made(Path(name), x) as names:
+        for rule in ("natural", "sgd"):
+            found: dict[str, list[float]] = {label: [] for label in names}
+            ratios: dict[str, list[float]] = {label: [] for label in names}
+            for turn in range(rounds):
+                memory = _rate(lambda rule=rule: _in_memory(x, rule, passes), passes)
+                for label, source in names.items():
+                    folder = Path(name) / f"{rule}-{label}-{turn}"
+                    found[label].append(_rate(_journey(source, rule, folder, passes), passes))
+                    ratios[label].append(found[label][-1] / memory)
+            for label, values in ratios.items():
+                middle = float(np.median(values))
+                table.add(rule, label, f"{np.median(found[label]):,.0f}", middle, min(values), max(values))
+    return [table]
+
+
+def _rate(run: Callable[[], None], passes: int) -> float:
+    begin = time.perf_counter()
+    run()
+    return ROWS * passes / (time.perf_counter() - begin)
+
+
+def _in_memory(x: np.ndarray, rule: str, passes: int) -> None:
+    model = StreamingGaussianMixture(64, rule=rule, random_state=0)
+    for _ in range(passes):
+        model.partial_fit(x)
+
+
+def _journey(source: str, rule: str, folder: Path, passes: int) -> Callable[[], None]:
+    def run() -> None:
+        folder.mkdir()
+        model = StreamingGaussianMixture(64, rule=rule, random_state=0)
+        for _ in running.Journey(folder, open_source(source), model, passes).go():
+            pass
+
+    return run
+
+
+@contextmanager
+def _made(folder: Path, x: np.ndarray) -> Iterator[dict[str, str]]:
+    """The same rows in every form."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    np.save(folder / "x.npy", x)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
+    pq.write_table(pa.table({"x": vectors}), folder / "x.parquet", row_group_size=2000)
+    broker = subprocess.Popen(
+        [sys.executable, "-c", BROKER, str(folder / "x.npy")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert broker.stdout is not None
+    try:
+        kafka = broker.stdout.readline().strip()
+        yield {"npy": str(folder / "x.npy"), "Parquet": str(folder / "x.parquet"), "Kafka": kafka}
+    finally:
+        broker.kill()
+        broker.wait()
