@@ -35,10 +35,10 @@ sys.stdin.read()
 def sources(quick: bool) -> list[Table]:
     table = Table(
         "Training from a stream",
-        "K=64, D=784, MNIST rows as float32: rows per second of a whole run (reading, learning, scoring every sixteenth "
-        f"row for the anomaly sketch, events, checkpoints), {ROWS:,} rows again and again, ÷ partial_fit on the same "
-        "array in memory. The broker is librdkafka's mock in a process of its own on the same two cores, messages "
-        "compressed by lz4.",
+        "K=64, D=784, MNIST rows as float32: rows per second of a whole run (reading, learning, scoring every "
+        f"sixteenth row for the anomaly sketch, events, checkpoints), {ROWS:,} rows again and again, ÷ partial_fit on "
+        "the same array in memory. The broker is librdkafka's mock in a process of its own on the same two cores, "
+        "messages compressed by lz4.",
         ["rule", "source", "rows/s", "÷ memory", "÷ memory, least", "÷ memory, most"],
     )
     x = np.ascontiguousarray(work.images(count=ROWS)[1], dtype=np.float32)

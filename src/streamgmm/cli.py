@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import streamgmm
-from streamgmm import checkpoint, commands, datasets, events, plots, training
+from streamgmm import checkpoint, commands, datasets, events, looking, plots, training
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.paper import rules_table, tables
 from streamgmm.paper.plan import Plan
@@ -50,20 +50,25 @@ class _Run(NamedTuple):
     result: dict[str, Any]
 
 
-def _train_on_glyphs(label: str, samples: int, model: StreamingGaussianMixture, seed: int, test: Any) -> _Run:
-    """One pass over the glyph stream, with a live line; ``test`` is held out."""
+def _train_on_glyphs(
+    label: str, samples: int, model: StreamingGaussianMixture, seed: int, test: Any, live: Path | None = None
+) -> _Run:
+    """One pass over the glyph stream, with a live line; ``test`` is held out, ``live`` is a folder that is watched."""
     components, rule = model.n_components, str(model.rule)
     stream = Glyphs(seed=seed).chunks(1000)
     model._start(test)
     start = training.current(model._training)
     records = [events.record("start", start, 0.0, source="glyphs:A-J", components=components, rule=rule)]
-    begin, done = time.perf_counter(), 0
+    begin, done, shown = time.perf_counter(), 0, 0.0
     with live_line(label, samples) as show:
         while done < samples:
             chunk = next(stream)[: samples - done]
             checks = model._learn(chunk)
             done += len(chunk)
             records += [events.record("check", c, time.perf_counter() - begin) for c in checks]
+            if live is not None and time.perf_counter() - shown > looking.LIVE_SECONDS / 4:
+                _leave(live, model, records)
+                shown = time.perf_counter()
             show(done, training.current(model._training))
     seconds = time.perf_counter() - begin
     records.append(events.record("end", training.current(model._training), seconds))
@@ -78,30 +83,43 @@ def _train_on_glyphs(label: str, samples: int, model: StreamingGaussianMixture, 
     return _Run(model, records, result)
 
 
+def _leave(folder: Path, model: StreamingGaussianMixture, records: list[dict[str, Any]]) -> None:
+    """Writes a run as far as it has come."""
+    model.save(folder / "model.safetensors")
+    checkpoint.write_atomically(folder / "events.jsonl", events.lines(records).encode())
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("runs/demo"),
     samples: Annotated[int, typer.Option(min=1, help="Images to learn from.")] = 100_000,
     components: Annotated[int, typer.Option(min=1, help="Number of Gaussians.")] = 64,
     seed: Annotated[int, typer.Option(help="Seed of the start and of the stream.")] = 0,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Serve a live page meanwhile.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the live page.")] = 5006,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Learns letters from the built-in glyph stream, by three rules, and draws what came out."""
     out.mkdir(parents=True, exist_ok=True)
+    with looking.page_beside(out, port, dashboard):
+        _demo(out, samples, components, seed, as_json, dashboard)
+
+
+def _demo(out: Path, samples: int, components: int, seed: int, as_json: bool, watched: bool) -> None:
     test, _ = Glyphs(seed=seed + 1).take(0, 5000)
     kinds: dict[str, dict[str, Any]] = {
         "natural": {"rule": "natural"},
         "sgd": {"rule": "sgd"},
         "sgd, not annealed": {"rule": "sgd", "annealing": False},
     }
-    runs = []
+    runs: list[_Run] = []
     for label, settings in kinds.items():
         model = StreamingGaussianMixture(components, random_state=seed, **settings)
-        runs.append(_train_on_glyphs(label, samples, model, seed, test))
+        live = out if watched and not runs else None  # the first is the one that is kept
+        runs.append(_train_on_glyphs(label, samples, model, seed, test, live))
 
     best, *others = runs
-    best.model.save(out / "model.safetensors")
-    checkpoint.write_atomically(out / "events.jsonl", events.lines(best.records).encode())
+    _leave(out, best.model, best.records)
     plots.centroids(best.model.mixture_, best.model._training.grid).savefig(out / "centroids.png", dpi=110)
     compared = {f"max-component, {r.result['run']}": r.records for r in others}
     plots.curve(best.records, compared).savefig(out / "curve.png", dpi=110)
@@ -124,6 +142,9 @@ def demo(
 
 app.command()(commands.train)
 app.command()(commands.score)
+app.command()(looking.plot)
+app.command()(looking.sample)
+app.command()(looking.dashboard)
 
 paper = typer.Typer(no_args_is_help=True, help="Tables of measured results, each made by one command.")
 app.add_typer(paper, name="paper")

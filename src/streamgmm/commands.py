@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from rich.markup import escape
 
 from streamgmm import running, scoring
 from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.looking import LIVE_SECONDS, page_beside
 from streamgmm.progress import live_line
 from streamgmm.streams import open_source
 
@@ -76,6 +78,8 @@ def train(
     columns: ColumnNames = None,
     id_column: IdColumn = None,
     bad_rows: OnBadRows = BadRows.stop,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Serve a live page meanwhile.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the live page.")] = 5006,
     as_json: AsJson = False,
 ) -> None:
     """Learns from a source; a stop at any moment loses nothing: --resume goes on."""
@@ -96,9 +100,10 @@ def train(
         missing=kept_missing is not Missing.error,
         seed=seed,
     )
-    with _signals() as stopped:
+    with page_beside(out, port, dashboard), _signals() as stopped:
         journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
         journey.scale, journey.missing = scale.value, kept_missing.value
+        journey.checkpoint_seconds = LIVE_SECONDS if dashboard else inf
         if known is not None:
             kept, journey.place = known
             journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamgmm.grid import Grid, smoothing_matrix, torus
+from streamgmm.kernels import Floats
 from streamgmm.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -41,28 +42,113 @@ def centroids(mixture: Mixture, grid: Grid | None = None, shape: Sequence[int] |
 
     Images are drawn as images (``shape`` is guessed if not given), other features as lines.
     """
-    grid = grid or torus(mixture.n_components)
-    shape = tuple(shape) if shape is not None else image_shape(mixture.n_features)
-    means, weights = mixture.means, mixture.weights
-    low, high = float(means.min()), float(means.max())
+    return _on_grid(mixture, mixture.means, "means", grid, shape)
+
+
+def deviations(mixture: Mixture, grid: Grid | None = None, shape: Sequence[int] | None = None) -> Figure:
+    """The standard deviations on their grid, like ``centroids``."""
+    return _on_grid(mixture, np.sqrt(mixture.covariances), "standard deviations", grid, shape)
+
+
+def _on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid | None, shape: Sequence[int] | None) -> Figure:
+    grid, weights = grid or torus(mixture.n_components), mixture.weights
     figure = _figure(1.0 * grid.columns + 0.2, 1.12 * grid.rows + 0.6)
     axes = np.atleast_2d(figure.subplots(grid.rows, grid.columns, squeeze=False))
     for k, ax in enumerate(axes.ravel()):
-        if shape is None:
-            ax.plot(means[k], linewidth=0.6)
-            ax.set_ylim(low, high)
-        else:
-            picture = means[k].reshape(shape)
-            ax.imshow(np.clip(picture, 0, 1) if picture.ndim == 3 else picture, cmap="gray", vmin=low, vmax=high)
+        _draw(ax, rows[k], shape, float(rows.min()), float(rows.max()))
         ax.set_title(f"{100 * weights[k]:.1f} %", fontsize=7, pad=2, color="black" if weights[k] > 1e-3 else "tab:red")
-        ax.set_xticks([])
-        ax.set_yticks([])
-    figure.suptitle(f"{mixture.n_components} means on their {grid.rows}×{grid.columns} grid, with weights", fontsize=9)
+    figure.suptitle(f"{mixture.n_components} {what} on their {grid.rows}×{grid.columns} grid, with weights", fontsize=9)
     return figure
 
 
+def _draw(ax: Any, row: Floats, shape: Sequence[int] | None, low: float, high: float) -> None:
+    """One sample, mean or deviation: an image where it can be one, a line otherwise."""
+    shape = tuple(shape) if shape is not None else image_shape(len(row))
+    if shape is None:
+        ax.plot(row, linewidth=0.6)
+        ax.set_ylim(low, high if high > low else low + 1)
+    else:
+        picture = np.asarray(row).reshape(shape)
+        ax.imshow(np.clip(picture, 0, 1) if picture.ndim == 3 else picture, cmap="gray", vmin=low, vmax=high)
+    ax.set_xticks([])
+    ax.set_yticks([])
+
+
+def samples(mixture: Mixture, n: int = 64, seed: int = 0, shape: Sequence[int] | None = None) -> Figure:
+    """Samples that the model has made up."""
+    drawn, components = mixture.sample(n, seed)
+    columns = max(1, isqrt(n))
+    rows = -(-n // columns)
+    figure = _figure(1.0 * columns + 0.2, 1.12 * rows + 0.6)
+    for i, ax in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
+        if i >= n:
+            ax.set_axis_off()
+            continue
+        _draw(ax, drawn[i], shape, float(drawn.min()), float(drawn.max()))
+        ax.set_title(f"from {components[i]}", fontsize=7, pad=2)
+    figure.suptitle(f"{n} samples drawn from the model, with their components", fontsize=9)
+    return figure
+
+
+def usage(weights: Floats, shares: Floats) -> Figure:
+    """Weight of each component, and its share of recent samples; those below a tenth of an even share are red."""
+    figure = _figure(7, 3)
+    ax = figure.subplots()
+    order = np.argsort(-np.asarray(shares), kind="stable")
+    even = 1 / len(order)
+    colours = ["tab:red" if shares[k] < 0.1 * even else "tab:blue" for k in order]
+    ax.bar(range(len(order)), 100 * np.asarray(shares)[order], color=colours, label="share of recent samples")
+    ax.plot(range(len(order)), 100 * np.asarray(weights)[order], "k.", markersize=4, label="weight")
+    ax.axhline(100 * even, color="gray", linewidth=0.8, linestyle="--", label="even share")
+    ax.set_xlabel("components, the busiest first")
+    ax.set_ylabel("%")
+    ax.legend(fontsize=8)
+    return figure
+
+
+def scores(values: Floats, threshold: float | None = None) -> Figure:
+    """Histogram of log-likelihoods, with the value below which a sample is an anomaly."""
+    figure = _figure(6, 3.2)
+    ax = figure.subplots()
+    low, high = np.quantile(values, [0.001, 0.999])
+    ax.hist(np.clip(values, low, high), bins=60, color="tab:blue")
+    if threshold is not None:
+        ax.axvline(threshold, color="tab:red", label=f"anomalies lie below {threshold:.1f}")
+        ax.legend(fontsize=8)
+    ax.set_xlabel("log-likelihood (nats)")
+    ax.set_ylabel("samples")
+    return figure
+
+
+def density(mixture: Mixture, first: int = 0, second: int = 1, names: Sequence[str] | None = None) -> Figure:
+    """Density of two features (all others summed out), with an ellipse of one deviation for each component."""
+    from matplotlib.patches import Ellipse
+
+    chosen, weights = [first, second], mixture.weights
+    means, deviation = mixture.means[:, chosen], np.sqrt(mixture.covariances[:, chosen])
+    likely = weights > 0.1 / len(weights)
+    low, high = ((means + s * 2.5 * deviation)[likely] for s in (-1, 1))
+    x, y = (np.linspace(low[:, i].min(), high[:, i].max(), 160) for i in (0, 1))
+    marginal = Mixture.from_parameters(weights / weights.sum(), means, 1 / deviation**2)
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    figure = _figure(5, 4.2)
+    ax = figure.subplots()
+    shown = ax.pcolormesh(x, y, np.exp(marginal.log_prob(points)).reshape(160, 160), cmap="viridis", shading="auto")
+    figure.colorbar(shown, ax=ax, label="density")
+    for k in np.flatnonzero(likely):
+        width, height = 2 * deviation[k]
+        ax.add_patch(Ellipse(tuple(means[k]), width, height, fill=False, color="white", linewidth=0.7))
+    labels = names or [f"feature {i}" for i in chosen]
+    ax.set_xlabel(labels[0])
+    ax.set_ylabel(labels[1])
+    return figure
+
+
+MARKS = {"drift": "tab:red", "checkpoint": "lightgray", "idle": "tab:olive", "resumed": "tab:olive"}
+
+
 def curve(events: Sequence[dict[str, Any]], others: Mapping[str, Sequence[dict[str, Any]]] | None = None) -> Figure:
-    """Log-likelihood, σ and learning rate over samples; ``others`` adds the log-likelihood of further runs."""
+    """Log-likelihood, σ and learning rate over samples, with events marked; ``others`` adds further runs."""
     figure = _figure(7, 5)
     top, bottom = figure.subplots(2, 1, sharex=True)
 
@@ -74,6 +160,10 @@ def curve(events: Sequence[dict[str, Any]], others: Mapping[str, Sequence[dict[s
     top.plot(*column(events, "loss"), label="objective (smoothed on the grid)", color="tab:cyan", linestyle="--")
     for (label, rows), colour in zip((others or {}).items(), ("tab:orange", "tab:red", "tab:brown"), strict=False):
         top.plot(*column(rows, "max_component"), label=label, color=colour, linewidth=1)
+    for kind, colour in MARKS.items():
+        places = [e["samples"] for e in events if e.get("kind") == kind]
+        for i, place in enumerate(places):
+            top.axvline(place, color=colour, linewidth=0.8, zorder=0, label=kind if i == 0 else None)
     top.set_ylabel("log-likelihood (nats)")
     top.legend(fontsize=8)
     bottom.plot(*column(events, "sigma"), label="σ", color="tab:green")

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ class Journey:
     model: StreamingGaussianMixture
     passes: int | None = 1  # None follows the source for ever
     checkpoint_every: int = 100_000
+    checkpoint_seconds: float = inf  # also after so long, for those who look on
     scale: str = "none"
     missing: str = "error"
     stop: Callable[[], bool] = lambda: False
@@ -73,16 +75,17 @@ class Journey:
 
     def go(self) -> Iterator[Progress]:
         """Learns until the source ends or ``stop`` says so; gives word after every chunk."""
-        saved = self.place.samples
+        saved, at = self.place.samples, time.perf_counter()
         if self.place.finished and self.passes is not None and self.place.epoch >= self.passes:
             return
         self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
         for chunk in self._chunks():
             self._take(chunk)
             yield Progress(self.place.samples, self.place.bad, self._current())
-            if self._started and self.place.samples - saved >= self.checkpoint_every:
+            late = time.perf_counter() - at >= self.checkpoint_seconds
+            if self._started and (late or self.place.samples - saved >= self.checkpoint_every):
                 self.save()
-                saved = self.place.samples
+                saved, at = self.place.samples, time.perf_counter()
             if self.stop():
                 break
         else:
