@@ -23,6 +23,8 @@ ORDER = [
     "Until as good as batch EM",
     "Scoring",
     "Two threads",
+    "Training from a stream",
+    "The live page",
     "Batches and rules",
     "Memory",
 ]

@@ -66,7 +66,7 @@ def _train_on_glyphs(
             checks = model._learn(chunk)
             done += len(chunk)
             records += [events.record("check", c, time.perf_counter() - begin) for c in checks]
-            if live is not None and time.perf_counter() - shown > looking.LIVE_SECONDS / 4:
+            if live is not None and time.perf_counter() - shown > looking.LIVE_SECONDS / 8:
                 _leave(live, model, records)
                 shown = time.perf_counter()
             show(done, training.current(model._training))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 people = Console(stderr=True)
-LIVE_SECONDS = 1.0  # between two checkpoints of a run that somebody watches
+LIVE_SECONDS = 2.0  # between two checkpoints of a run that somebody watches
 EVENTS_DRAWN = 4000  # more points than a picture has columns
 
 Shape = Annotated[str | None, typer.Option(help="Shape of a sample, such as 28x28 or 32x32x3; guessed if not given.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from streamgmm import Mixture, plots
 from streamgmm.events import record
@@ -49,6 +50,73 @@ def test_curves_show_the_events() -> None:
     assert drawn["other"] == [3.0, 6.0]
     assert drawn["σ"] == [2.0 / i for i in range(1, 6)]
     assert list(top.lines[0].get_xdata()) == [1000, 2000, 3000, 4000, 5000]
+
+
+def test_marks_stand_where_the_events_were() -> None:
+    rows = [record(kind, Check(at, 1.0, 1.0, 1.0, 0.1, 4, False), 1.0) for at, kind in ((500, "check"), (700, "drift"))]
+    top, _ = plots.curve(rows).axes
+    [mark] = [line for line in top.lines if line.get_label() == "drift"]
+    assert list(mark.get_xdata()) == [700, 700]
+    assert mark.get_color() == "tab:red"
+
+
+def test_deviations_are_roots_of_variances() -> None:
+    m = Mixture.from_parameters([0.5, 0.5], np.zeros((2, 16)), np.array([np.full(16, 4.0), np.linspace(1, 9, 16)]))
+    axes = plots.deviations(m, Grid(1, 2)).axes
+    np.testing.assert_allclose(axes[0].images[0].get_array(), 0.5)
+    np.testing.assert_allclose(axes[1].images[0].get_array().ravel(), 1 / np.sqrt(np.linspace(1, 9, 16)))
+
+
+def test_samples_are_those_of_the_mixture() -> None:
+    m = mixture(16)
+    figure = plots.samples(m, 10, seed=3)
+    drawn, components = m.sample(10, 3)
+    shown = [ax for ax in figure.axes if ax.images]
+    assert len(shown) == 10
+    for i, ax in enumerate(shown):
+        np.testing.assert_array_equal(ax.images[0].get_array(), drawn[i].reshape(4, 4))
+        assert ax.get_title() == f"from {components[i]}"
+
+
+def test_usage_is_sorted_and_the_dead_are_red() -> None:
+    shares = np.array([0.02, 0.5, 0.48])
+    [ax] = plots.usage(np.array([0.1, 0.4, 0.5]), shares).axes
+    bars = [p for p in ax.patches if p.get_width() < 1]
+    np.testing.assert_allclose([b.get_height() for b in bars], [50, 48, 2])
+    assert bars[2].get_facecolor() != bars[0].get_facecolor() == bars[1].get_facecolor()
+    [points] = [line for line in ax.lines if line.get_label() == "weight"]
+    np.testing.assert_allclose(points.get_ydata(), [40, 50, 10])
+
+
+def test_scores_and_their_threshold() -> None:
+    values = np.random.default_rng(0).normal(100, 10, 5000)
+    [ax] = plots.scores(values, 77.0).axes
+    assert sum(p.get_height() for p in ax.patches) == 5000
+    [line] = ax.lines
+    assert list(line.get_xdata()) == [77.0, 77.0]
+    assert not plots.scores(values).axes[0].lines
+
+
+def test_density_of_two_features() -> None:
+    m = Mixture.from_parameters([0.7, 0.3], [[0.0, 9.0, 1.0], [2.0, 9.0, 3.0]], [[4.0, 1.0, 4.0], [16.0, 1.0, 1.0]])
+    ax = plots.density(m, 0, 2).axes[0]
+    centres = [tuple(p.get_center()) for p in ax.patches]
+    assert centres == [(0.0, 1.0), (2.0, 3.0)]
+    np.testing.assert_allclose([(p.width, p.height) for p in ax.patches], [(1.0, 1.0), (0.5, 2.0)])
+    mesh = ax.collections[0]
+    x, y = mesh.get_coordinates()[..., 0], mesh.get_coordinates()[..., 1]
+    values = mesh.get_array()
+    top = np.unravel_index(values.argmax(), values.shape)
+    assert abs(x[top] - 0.0) < 0.1
+    assert abs(y[top] - 1.0) < 0.1
+    assert values.max() == pytest.approx(0.7 / (2 * np.pi * 0.25), rel=0.05)
+
+
+def test_trade_offs() -> None:
+    [ax] = plots.trade_off({"a": {10.0: (3.0, 2.0), 100.0: (1.0, 4.0)}}).axes
+    drawn = {line.get_label(): line.get_ydata().tolist() if hasattr(line.get_ydata(), "tolist") else line.get_ydata()
+             for line in ax.lines}  # fmt: skip
+    assert drawn == {"new, a": [3.0, 1.0], "all, a": [2.0, 4.0]}
 
 
 def test_filters_show_the_weights_of_neighbours() -> None:

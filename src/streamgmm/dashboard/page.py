@@ -15,14 +15,14 @@ from bokeh.models.annotations import Legend, LegendItem
 from bokeh.models.widgets import Div
 from bokeh.plotting import figure
 
-from streamgmm.dashboard.reading import COLUMNS, Follower, Model
+from streamgmm.dashboard.reading import COLUMNS, Follower, History, Model
 
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf8")
 INK, FAINT = "#7b858f", "#7b858f55"  # legible on white and on black
 BLUE, ORANGE, GREEN, RED, PURPLE = "#4f8fcf", "#e69f00", "#1b9e77", "#d55e00", "#9a7fd1"  # told apart by all eyes
 MARK_COLOURS = {"drift": RED, "checkpoint": FAINT, "idle": ORANGE, "resumed": GREEN, "end": INK}
 LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", "learning_rate": "learning rate"}
-MILLISECONDS = 1000
+MILLISECONDS = 2000  # a browser without a graphics card works for a fifth of a second at each
 FACTS = "dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 4px } dd { margin: 0 }"
 CELL = 64  # most pixels of a mean on the page: more would only cost time
 
@@ -41,6 +41,8 @@ def build(document: Document, follower: Follower) -> None:
 class _Page:
     def __init__(self, follower: Follower) -> None:
         self._follower, self._shown = follower, -1
+        self._shown_model: Model | None = None
+        self._shown_points: tuple[int, int, int] = (0, 0, 0)  # of which history, thinned how much, how many
         self._curve = ColumnDataSource({name: [] for name in COLUMNS})
         self._marks = ColumnDataSource({"samples": [], "colour": [], "kind": []})
         self._cells = ColumnDataSource({n: [] for n in ("x", "y", "weight", "share", "number")})
@@ -105,7 +107,7 @@ class _Page:
             return
         self._shown = self._follower.version
         history, model = self._follower.history, self._follower.model
-        self._curve.data = {name: list(values) for name, values in history.points.items()}
+        self._show_curves(history)
         last = history.points["samples"][-1] if history.points["samples"] else 1
         self._axis.end = max(1, last)
         marks = [m for m in history.marks if isinstance(m.get("samples"), int)]
@@ -115,6 +117,9 @@ class _Page:
             "colour": [MARK_COLOURS[m["kind"]] for m in marks],
         }
         self._facts.text = _facts(self._follower)
+        if model is self._shown_model and model is not None:
+            return
+        self._shown_model = model
         if model is None:
             nothing = np.empty((0, 0), np.float32)
             for images, lines in ((self._means, self._lines), (self._odd, self._odd_lines)):
@@ -122,6 +127,15 @@ class _Page:
             return
         self._show_means(model)
         self._show_strange(model)
+
+    def _show_curves(self, history: History) -> None:
+        """Sends what is new; everything only after the curves were thinned or begun anew."""
+        *of, count = self._shown_points
+        if of == [id(history), history.step]:
+            self._curve.stream({name: values[count:] for name, values in history.points.items()})
+        else:
+            self._curve.data = {name: list(values) for name, values in history.points.items()}
+        self._shown_points = (id(history), history.step, len(history.points["samples"]))
 
     def _show_means(self, model: Model) -> None:
         rows, columns = model.grid

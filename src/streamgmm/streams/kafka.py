@@ -19,14 +19,15 @@ from streamgmm.streams.lines import Ndjson
 
 SECONDS = 10.0  # to wait for an answer of the brokers
 BLOCK_BYTES = 1 << 22  # of a partition's messages before it is the next one's turn, judged by the first message
-WAITING_BYTES = 1 << 25  # of all partitions, for their turn; one that has more than its share of it pauses
+WAITING_BYTES = 1 << 24  # of all partitions, for their turn; one that has more than its share of it pauses
 FETCHING = {
     "group.id": "streamgmm",  # required, not used: we assign partitions and keep offsets ourselves
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
-    "queued.max.messages.kbytes": 16_384,
+    "queued.min.messages": 4000,
+    "queued.max.messages.kbytes": 8192,
     "fetch.queue.backoff.ms": 2,  # a full queue is soon empty again
     "fetch.wait.max.ms": 10,
 }
@@ -163,7 +164,7 @@ class _Reader:
         if not first:
             return None
         self._waiting[p].appendleft(first[0])
-        self._bytes[p] += len(first[0][1])
+        self._bytes[p] += _size(first[0][1])
         return len(first[0][1])
 
     def take(self, p: int, count: int) -> list[tuple[int, bytes]]:
@@ -173,7 +174,7 @@ class _Reader:
             self._resume(p)
             self._fetch(p)
         taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
-        self._bytes[p] -= sum(len(value) for _, value in taken)
+        self._bytes[p] -= sum(_size(value) for _, value in taken)
         if self._bytes[p] < self._most_bytes // 2:
             self._resume(p)
         return taken
@@ -205,6 +206,11 @@ class _Reader:
             self._over.add(p)  # what came after we began is for the next time
             return
         self._waiting[p].append((offset, value))
-        self._bytes[p] += len(value)
+        self._bytes[p] += _size(value)
         if offset + 1 >= self._ends[p]:
             self._over.add(p)
+
+
+def _size(value: bytes) -> int:
+    """Bytes that a message takes while it waits: itself, its offset, and Python's own."""
+    return len(value) + 200
