@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/streamgmm/kernels/*.h sr
            $(wildcard src/streamgmm/*/__init__.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test soak bench paper results lint develop stubs clean
+.PHONY: demo test soak bench paper results pictures lint develop stubs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/streamgmm demo --out runs/demo
@@ -27,6 +27,10 @@ paper: $(VENV)/.developed
 
 results: $(VENV)/.developed
 	$(BIN)/python docs/assemble.py
+
+# the pictures of the README; needs Chromium
+pictures: $(VENV)/.developed
+	$(BIN)/python docs/draw.py
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check src tests bench docs

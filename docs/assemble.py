@@ -19,7 +19,7 @@ SOURCES = {
     },
     "bench": "runs/bench/report.md",
 }
-PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-")
+PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-", "half-life")
 LARGEST = 300_000  # bytes of a picture that is committed
 
 

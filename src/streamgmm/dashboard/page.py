@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 from bokeh.models.annotations import Legend, LegendItem
+from bokeh.models.formatters import NumeralTickFormatter
 from bokeh.models.widgets import Div
 from bokeh.plotting import figure
 
@@ -82,8 +83,10 @@ class _Page:
         plot: Any = figure(name=name, title=title, height=190, sizing_mode="stretch_width", x_range=self._axis,
                       y_axis_type="log" if log else "linear", tools="", toolbar_location=None)  # fmt: skip
         plot.vspan(x="samples", line_color="colour", line_width=1.5, source=self._marks)
+        plot.xaxis.formatter = NumeralTickFormatter(format="0a")
         if name in ("throughput", "live"):
             plot.y_range.start = 0
+            plot.yaxis.formatter = NumeralTickFormatter(format="0a")
         dashes = ("solid", "dashed")
         legend: list[LegendItem] = []
         for (column, colour), dash in zip(lines.items(), dashes, strict=False):
