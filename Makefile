@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 	$(BIN)/streamgmm demo --out runs/demo
 
 test: $(VENV)/.developed lint
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadfile
 
 soak: $(VENV)/.developed
 	$(BIN)/python -m pytest -m soak -s tests
