@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from html import escape
-from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from bokeh.models.widgets import Div
 from bokeh.plotting import figure
 
 from streamgmm.dashboard.reading import COLUMNS, Follower, History, Model
+from streamgmm.plots import image_shape
 
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf8")
 INK, FAINT = "#7b858f", "#7b858f55"  # legible on white and on black
@@ -197,15 +197,6 @@ def _show(
         return
     lines.data = {"xs": [], "ys": []}
     images.data = {"image": [mosaic(rows, shape, down, across)], "dw": [across], "dh": [down]}
-
-
-def image_shape(n_features: int) -> tuple[int, ...] | None:
-    """The shape of a square image of so many numbers, gray or RGB, or None."""
-    for channels in (1, 3):
-        side = isqrt(n_features // channels)
-        if side > 3 and side * side * channels == n_features:
-            return (side, side) if channels == 1 else (side, side, 3)
-    return None
 
 
 def mosaic(rows: npt.NDArray[np.float32], shape: tuple[int, ...], down: int, across: int) -> npt.NDArray[np.uint32]:
