@@ -45,7 +45,7 @@ def take_screenshot(run: Path, path: Path) -> None:
         address = server.stdout.readline().split()[0]
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 1280, "height": 1060})
+            page = browser.new_page(viewport={"width": 1280, "height": 1110})
             page.goto(address)
             page.get_by_text("64 components").wait_for()
             page.wait_for_timeout(1500)  # until everything is drawn

@@ -44,6 +44,18 @@ def test_ten_million_samples(tmp_path: Path) -> None:
     assert not follower.look()
 
 
+def test_marks_that_matter_outlive_checkpoints() -> None:
+    history = History()
+    history.add(check(100, sigma=0.3))
+    history.add(check(200, sigma=0.01))
+    history.add(check(300, "drift"))
+    for i in range(1000):
+        history.add(check(400 + i, "checkpoint"))
+    assert [m["kind"] for m in history.marks[:2]] == ["annealed", "drift"]
+    assert history.marks[0]["samples"] == 200
+    assert len(history.marks) == MARKS
+
+
 def test_rates() -> None:
     history = History()
     history.add({"kind": "start", "samples": 0, "seconds": 5.0})

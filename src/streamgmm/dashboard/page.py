@@ -21,7 +21,7 @@ from streamgmm.plots import image_shape
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf8")
 INK, FAINT = "#7b858f", "#7b858f55"  # legible on white and on black
 BLUE, ORANGE, GREEN, RED, PURPLE = "#4f8fcf", "#e69f00", "#1b9e77", "#d55e00", "#9a7fd1"  # told apart by all eyes
-MARK_COLOURS = {"drift": RED, "checkpoint": FAINT, "idle": ORANGE, "resumed": GREEN, "end": INK}
+MARK_COLOURS = {"annealed": PURPLE, "drift": RED, "checkpoint": FAINT, "idle": ORANGE, "resumed": GREEN, "end": INK}
 LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", "learning_rate": "learning rate"}
 MILLISECONDS = 2000  # a browser without a graphics card works for a fifth of a second at each
 FACTS = "dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 4px } dd { margin: 0 }"

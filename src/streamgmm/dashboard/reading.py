@@ -18,6 +18,7 @@ import numpy.typing as npt
 EVENTS, MODEL = "events.jsonl", "model.safetensors"
 POINTS = 2000  # of a curve; a screen has no more columns
 MARKS = 300
+NARROW = 0.2  # a width at which components no longer hear of each other
 RATE_SECONDS = 0.3
 QUIET_SECONDS = 30  # without an event, a run that has not ended may have been stopped
 MARKED = ("drift", "checkpoint", "idle", "resumed", "end")
@@ -44,10 +45,11 @@ class History:
             self.facts = {k: v for k, v in event.items() if isinstance(v, str | int | float)}
             self._anchor = (0.0, _number(event.get("seconds", 0.0)))
         if kind in MARKED:
-            # a checkpoint a second would hide all else: only the latest ones stay
-            self.marks = [*self.marks, event][-MARKS:]
+            self._mark(event)
         if not isinstance(event.get("samples"), int):
             return
+        if kind == "check" and _number(event.get("sigma")) <= NARROW < _number(self.last.get("sigma")):
+            self._mark({**event, "kind": "annealed"})
         self.last = event
         if kind != "check":
             return
@@ -62,6 +64,13 @@ class History:
             for name in COLUMNS:
                 self.points[name] = self.points[name][1::2]
             self.step *= 2
+
+    def _mark(self, event: dict[str, Any]) -> None:
+        """Keeps the latest marks; checkpoints, of which there may be one a second, only as long as there is room."""
+        self.marks.append(event)
+        if len(self.marks) > MARKS:
+            oldest = next((i for i, m in enumerate(self.marks) if m["kind"] == "checkpoint"), 0)
+            del self.marks[oldest]
 
     def _rate_at(self, samples: float, seconds: float) -> float:
         """Samples a second, over at least a few tenths of one: several checks may come at the same moment."""
