@@ -12,6 +12,7 @@ from typing import Any
 from streamgmm.training import Check
 
 VERSION = 1
+ENCODE = json.JSONEncoder(allow_nan=False).encode
 KINDS = ("start", "check", "drift", "checkpoint", "idle", "resumed", "end")
 
 
@@ -29,7 +30,7 @@ def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, 
 
 def lines(records: Iterable[dict[str, Any]]) -> str:
     """Records as they stand in a file."""
-    return "".join(json.dumps(r, allow_nan=False) + "\n" for r in records)
+    return "".join(ENCODE(r) + "\n" for r in records)
 
 
 def append(path: Path, *records: dict[str, Any]) -> None:

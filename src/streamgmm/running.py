@@ -28,8 +28,9 @@ from streamgmm.training import Check
 MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
 IDLE_SECONDS = 0.5
 WARM_UP = 1000  # rows from which a scaling is learned
-BLOCK = 1000  # rows are scored, then learned, so many at a time
-ENOUGH_SCORES = 2000  # from then on only every sixteenth row is scored before it is learned
+BLOCK = 2000  # rows are scored, then learned, so many at a time
+ENOUGH_SCORES = 2000  # from then on only one row in SPARSE is scored before it is learned
+SPARSE, TOGETHER = 16, 256  # and no fewer than TOGETHER at once, if chunks are large enough
 
 
 class Progress(NamedTuple):
@@ -47,6 +48,7 @@ class Place:
     epoch: int = 0
     position: Position | None = None
     samples: int = 0
+    looked: int = 0  # samples up to which a share was scored
     bad: int = 0
     missing: int = 0  # rows left out because numbers were missing
     seconds: float = 0.0
@@ -111,17 +113,30 @@ class Journey:
 
     def _chunks(self) -> Iterator[Chunk]:
         """Chunks of all passes that are left; with nobody to end it, also what comes later."""
+        if self.passes is None:
+            yield from self._follow()
+            return
+        for epoch, chunk in ahead(self._passes(self.passes, self.place.epoch, self.place.position)):
+            self.place.epoch = epoch
+            yield chunk
+        self.place.epoch, self.place.position = self.passes, None
+
+    def _passes(self, last: int, epoch: int, position: Position | None) -> Iterator[tuple[int, Chunk]]:
+        """Every chunk with the number of its pass; the next pass is begun while the end of one is still learned."""
+        for number in range(epoch, last):
+            for chunk in self._fit_chunks(position):
+                yield number, chunk
+            position = None
+
+    def _follow(self) -> Iterator[Chunk]:
+        """Chunks for as long as nobody stops it, with a rest whenever there are none."""
         idle = False
-        while self.passes is None or self.place.epoch < self.passes:
-            for chunk in ahead(self.source.chunks(self.place.position)):
+        while True:
+            for chunk in ahead(self._fit_chunks(self.place.position)):
                 if idle and self._started:
                     self._write(self._event("resumed"))
                 idle = False
                 yield chunk
-            if self.passes is not None:
-                self.place.epoch += 1
-                self.place.position = None
-                continue
             if not idle and self._started:
                 self._write(self._event("idle"))
                 self.save()  # it may be long before anything comes
@@ -129,6 +144,19 @@ class Journey:
             if self.stop():
                 return
             time.sleep(IDLE_SECONDS)
+
+    def _fit_chunks(self, position: Position | None) -> Iterator[Chunk]:
+        """Chunks from a position on; raises for rows that must not come, here where reading waits anyway."""
+        dtype = self.model._training.parameters.dtype if self._started else None
+        for chunk in self.source.chunks(position):
+            if len(chunk.rows):
+                dtype = dtype or _float_type(chunk.rows)
+                name = f"{self.source.name} (from row {chunk.numbers[0]} on)"
+                try:
+                    inputs.refuse_unfit(chunk.rows, dtype, name, gaps=self.missing != "error")
+                except ValueError as problem:
+                    raise ValueError(str(problem).replace("allow_nan=True", "--missing learn")) from None
+            yield chunk
 
     def _take(self, chunk: Chunk) -> None:
         """Learns a chunk; position and counts are those behind it."""
@@ -142,34 +170,25 @@ class Journey:
         self._write(*(events.record(kind, check, seconds) for kind, check in kinds))
 
     def _fit_rows(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Rows that may be learned, with their numbers; raises for those that must not come."""
+        """Rows that may be learned, with their numbers."""
         rows, numbers = chunk.rows, chunk.numbers
         if self._started and rows.shape[1] != self.model._training.parameters.n_features and len(rows):
             raise SourceError(
                 f"rows of {self.source.name} have {rows.shape[1]} features; the model has "
                 f"{self.model._training.parameters.n_features}. Choose columns with --columns."
             )
-        name = f"{self.source.name} (from row {numbers[0] if len(rows) else 0} on)"
-        try:
-            inputs.refuse_unfit(rows, self._dtype(rows), name, gaps=self.missing != "error")
-        except ValueError as problem:
-            raise ValueError(str(problem).replace("allow_nan=True", "--missing learn")) from None
         if self.missing == "skip" and rows.dtype.kind == "f":
             whole = ~np.isnan(rows).any(1)
             self.place.missing += len(rows) - int(whole.sum())
             rows, numbers = rows[whole], numbers[whole]
         return rows, numbers
 
-    def _dtype(self, rows: npt.NDArray[Any]) -> np.dtype[Any]:
-        if self._started:
-            return self.model._training.parameters.dtype
-        return np.dtype(np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64)
-
     def _learn(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> list[Check]:
         if self.scale != "none" and self.scaling is None:
             self._first_rows.append(rows)
             return self._end_warm_up() if sum(map(len, self._first_rows)) >= WARM_UP else []
-        dtype, factor = self._dtype(rows), self.source.factor
+        dtype = self.model._training.parameters.dtype if self._started else _float_type(rows)
+        factor = self.source.factor
         if self.scaling is not None:
             rows, factor = self.scaling.apply(_as_floats(rows, factor), dtype), 1.0
         if not self._started:
@@ -179,7 +198,7 @@ class Journey:
         checks: list[Check] = []
         for start in range(0, len(rows), BLOCK):
             block = slice(start, start + BLOCK)
-            self._look_at(rows[block], numbers[block], factor)
+            self._look_at(rows[block], numbers[block], self.place.samples + start, factor)
             checks += training.feed(self.model._training, rows[block], factor, more=True)
         return checks
 
@@ -190,14 +209,20 @@ class Journey:
         self.scaling = Scaling.learn(self.scale, _as_floats(rows[:WARM_UP], self.source.factor))
         return self._learn(rows, np.arange(len(rows)))
 
-    def _look_at(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> None:
+    def _look_at(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], before: int, factor: float) -> None:
         """Scores some rows before they are learned, so that we know what is usual; not before annealing is over."""
-        state = self.model._training
+        state, behind = self.model._training, before + len(rows)
         if state.annealing.sigma > state.schedule.sigma_min:
+            self.place.looked = behind
             return
-        training.settle(state)
-        step = 1 if len(self.recent.scores) < ENOUGH_SCORES else 16
+        few = len(self.recent.scores) < ENOUGH_SCORES
+        wanted = len(rows) if few else (behind - self.place.looked) // SPARSE
+        if not few and wanted < TOGETHER:
+            return
+        step = max(1, len(rows) // wanted)
         some = rows[::step] if rows.dtype == np.uint8 else rows[::step].astype(state.parameters.dtype, copy=False)
+        self.place.looked = behind if few else self.place.looked + SPARSE * len(some)
+        training.settle(state)
         scores = kernels.score(state.parameters, some, factor).log_likelihood
         self.recent.add(_as_floats(some, factor), scores, numbers[::step])
 
@@ -227,6 +252,11 @@ class Journey:
         if newest.exists():
             os.replace(newest, self.folder / PREVIOUS)
         os.replace(fresh, newest)
+
+
+def _float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
+    """What a model that begins with such rows computes in."""
+    return np.dtype(np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64)
 
 
 def _as_floats(rows: npt.NDArray[Any], factor: float) -> npt.NDArray[Any]:

@@ -6,14 +6,16 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy.typing as npt
 
 Position = dict[str, Any]
 """Where a source stands, as JSON: what it needs to go on from there. ``row`` counts rows read, bad ones included."""
 
-CHUNK_BYTES = 1 << 21
+CHUNK_BYTES = 1 << 22
+
+T = TypeVar("T")
 
 
 class SourceError(ValueError):
@@ -55,7 +57,7 @@ class Source(ABC):
 
 
 def rows_per_chunk(n_features: int, itemsize: int = 4) -> int:
-    """About two megabytes, so that few rows are lost to a stop and many are read at once."""
+    """About four megabytes, so that few rows are lost to a stop and many are read at once."""
     return max(1, min(10_000, CHUNK_BYTES // max(1, n_features * itemsize)))
 
 
@@ -63,12 +65,12 @@ def first_row(start: Position | None) -> int:
     return 0 if start is None else int(start["row"])
 
 
-def ahead(chunks: Iterator[Chunk], depth: int = 2) -> Iterator[Chunk]:
+def ahead(chunks: Iterator[T], depth: int = 3) -> Iterator[T]:
     """The same chunks, read by a thread of its own, at most ``depth`` ahead: reading overlaps with learning."""
-    waiting: queue.Queue[Chunk | BaseException | None] = queue.Queue(depth)
+    waiting: queue.Queue[T | BaseException | None] = queue.Queue(depth)
     over = threading.Event()
 
-    def put(item: Chunk | BaseException | None) -> bool:
+    def put(item: T | BaseException | None) -> bool:
         while not over.is_set():
             try:
                 waiting.put(item, timeout=0.1)

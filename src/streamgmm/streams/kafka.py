@@ -20,6 +20,8 @@ from streamgmm.streams.lines import Ndjson
 SECONDS = 10.0  # to wait for an answer of the brokers
 BLOCK_BYTES = 1 << 22  # of a partition's messages before it is the next one's turn, judged by the first message
 WAITING_BYTES = 1 << 24  # of all partitions, for their turn; one that has more than its share of it pauses
+MESSAGE_BYTES = 100  # that one takes while it waits, beside its value
+BURST = 200  # messages taken over at once: while they are, whoever learns cannot go on
 FETCHING = {
     "group.id": "streamgmm",  # required, not used: we assign partitions and keep offsets ourselves
     "enable.auto.commit": False,
@@ -110,16 +112,15 @@ class Kafka(Source):
             turn = (turn + 1) % len(ends)
             if block is None and (size := reader.first_size(p)) is not None:
                 block = max(100, min(4000, BLOCK_BYTES // max(1, size)))
-            messages = reader.take(p, block or 1)
-            if messages:
-                at[p] = messages[-1][0] + 1
-                offsets = {str(q): offset for q, offset in at.items()}
-                position = {"row": row + len(messages), "offsets": offsets, "turn": turn, "block": block}
-                yield self._chunk(p, messages, row, position)
-                row += len(messages)
+            values, offsets = reader.take(p, block or 1)
+            if values:
+                at[p] = offsets[-1] + 1
+                behind = {str(q): offset for q, offset in at.items()}
+                position = {"row": row + len(values), "offsets": behind, "turn": turn, "block": block}
+                yield self._chunk(p, values, offsets, row, position)
+                row += len(values)
 
-    def _chunk(self, partition: int, messages: list[tuple[int, bytes]], first: int, position: Position) -> Chunk:
-        values = [value for _, value in messages]
+    def _chunk(self, partition: int, values: list[bytes], offsets: list[int], first: int, position: Position) -> Chunk:
         if self._is_json is None:
             self._is_json = values[0].lstrip()[:1] in (b"[", b"{")
             if self._is_json:
@@ -127,57 +128,56 @@ class Kafka(Source):
         if self._is_json:
             return self._json._chunk(values, first, position)
         self._width = self._width or len(values[0])
-        good, bad = [], []
-        for at, value in enumerate(values):
-            if len(value) == self._width and self._width % 4 == 0 and value:
-                good.append(at)
-                continue
-            reason = f"has {len(value)} bytes; expected a vector of float32, {self._width} bytes like the first one"
-            bad.append(Bad(first + at, reason))
+        good = [i for i, value in enumerate(values) if len(value) == self._width and value and not len(value) % 4]
+        bad = []
+        for i in sorted(set(range(len(values))).difference(good)) if len(good) < len(values) else ():
+            reason = f"has {len(values[i])} bytes; expected a vector of float32, {self._width} bytes like the first one"
+            bad.append(Bad(first + i, reason))
             if not self._skip_bad:
                 raise SourceError(
-                    f"row {first + at} of {self.name} (partition {partition}, offset {messages[at][0]}) {reason}. "
+                    f"row {first + i} of {self.name} (partition {partition}, offset {offsets[i]}) {reason}. "
                     "Leave out such rows with --bad-rows skip."
                 )
-        joined = b"".join(values if len(good) == len(values) else [values[i] for i in good])
+        joined = b"".join([values[i] for i in good] if bad else values)
         rows = np.frombuffer(joined, "<f4").reshape(len(good), -1 if good else self._width // 4)
         return Chunk(rows.astype(np.float32, copy=False), first + np.array(good, np.int64), position, tuple(bad))
 
 
 class _Reader:
-    """Messages of partitions, each in its order, as (offset, value)."""
+    """Messages of partitions, each in its order."""
 
     def __init__(self, client: Any, consumer: Any, topic: str, ends: dict[int, int], at: dict[int, int]) -> None:
         self._client, self._consumer, self._topic, self._ends = client, consumer, topic, ends
-        self._waiting: dict[int, deque[tuple[int, bytes]]] = {p: deque() for p in ends}
+        self._values: dict[int, deque[bytes]] = {p: deque() for p in ends}
+        self._offsets: dict[int, deque[int]] = {p: deque() for p in ends}
         self._over = {p for p in ends if at[p] >= ends[p]}
         self._bytes = dict.fromkeys(ends, 0)
         self._most_bytes = WAITING_BYTES // len(ends)
         self._paused: set[int] = set()
 
     def left(self, p: int) -> bool:
-        return bool(self._waiting[p]) or p not in self._over
+        return bool(self._values[p]) or p not in self._over
 
     def first_size(self, p: int) -> int | None:
         """Bytes of the next message of a partition, if there is one."""
-        first = self.take(p, 1)
-        if not first:
-            return None
-        self._waiting[p].appendleft(first[0])
-        self._bytes[p] += _size(first[0][1])
-        return len(first[0][1])
+        self._await(p, 1)
+        return len(self._values[p][0]) if self._values[p] else None
 
-    def take(self, p: int, count: int) -> list[tuple[int, bytes]]:
-        """The next ``count`` messages of a partition, fewer at its end."""
-        waiting = self._waiting[p]
-        while len(waiting) < count and p not in self._over:
-            self._resume(p)
-            self._fetch(p)
-        taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
-        self._bytes[p] -= sum(_size(value) for _, value in taken)
+    def take(self, p: int, count: int) -> tuple[list[bytes], list[int]]:
+        """The next ``count`` messages of a partition, fewer at its end, with their offsets."""
+        self._await(p, count)
+        number = min(count, len(self._values[p]))
+        values = [self._values[p].popleft() for _ in range(number)]
+        offsets = [self._offsets[p].popleft() for _ in range(number)]
+        self._bytes[p] -= sum(map(len, values)) + MESSAGE_BYTES * number
         if self._bytes[p] < self._most_bytes // 2:
             self._resume(p)
-        return taken
+        return values, offsets
+
+    def _await(self, p: int, count: int) -> None:
+        while len(self._values[p]) < count and p not in self._over:
+            self._resume(p)
+            self._fetch(p)
 
     def _resume(self, p: int) -> None:
         if p in self._paused:
@@ -188,29 +188,26 @@ class _Reader:
         first = self._consumer.poll(SECONDS)
         if first is None:
             raise SourceError(f"topic {self._topic}: no message came within {SECONDS:g} seconds, though some are left.")
-        for message in (first, *self._consumer.consume(1000, timeout=0)):  # all that is here already
-            problem, p = message.error(), message.partition()
-            if problem is None:
-                self._keep(p, message.offset(), message.value() or b"")
-            elif problem.code() == self._client.KafkaError._PARTITION_EOF:
-                self._over.add(p)  # compaction and transactions may leave nothing before the end
-            elif not problem.retriable():
-                raise SourceError(f"topic {self._topic}: {problem.str()}.")
+        for message in (first, *self._consumer.consume(BURST, timeout=0)):  # what is here already
+            p = message.partition()
+            if message.error() is not None:
+                self._stop_for(message.error(), p)
+                continue
+            offset, end = message.offset(), self._ends[p]
+            if offset < end:  # what came after we began is for the next time
+                value = message.value() or b""
+                self._values[p].append(value)
+                self._offsets[p].append(offset)
+                self._bytes[p] += len(value) + MESSAGE_BYTES
+            if offset + 1 >= end:
+                self._over.add(p)
         for p, size in self._bytes.items():
             if size > self._most_bytes and p != wanted and p not in self._paused | self._over:
                 self._consumer.pause([self._client.TopicPartition(self._topic, p)])
                 self._paused.add(p)
 
-    def _keep(self, p: int, offset: int, value: bytes) -> None:
-        if p in self._over or offset >= self._ends[p]:
-            self._over.add(p)  # what came after we began is for the next time
-            return
-        self._waiting[p].append((offset, value))
-        self._bytes[p] += _size(value)
-        if offset + 1 >= self._ends[p]:
-            self._over.add(p)
-
-
-def _size(value: bytes) -> int:
-    """Bytes that a message takes while it waits: itself, its offset, and Python's own."""
-    return len(value) + 200
+    def _stop_for(self, problem: Any, p: int) -> None:
+        if problem.code() == self._client.KafkaError._PARTITION_EOF:
+            self._over.add(p)  # compaction and transactions may leave nothing before the end
+        elif not problem.retriable():
+            raise SourceError(f"topic {self._topic}: {problem.str()}.")
