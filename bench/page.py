@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,59 +23,64 @@ from streamgmm.streams.arrays import Array
 
 
 def looked_at(quick: bool) -> list[Table]:
+    pairs, seconds = (3, 4.0) if quick else (16, 6.0)
     table = Table(
         "The live page",
-        f"K=64, D=784, natural rule, MNIST rows from memory, a checkpoint every {LIVE_SECONDS:g} s: rows per second "
-        "while the page is open in Chromium ÷ rows per second while nobody looks, rounds in turn, browser and server "
-        "on the same two cores.",
-        ["rows/s", "open ÷ not open", "least", "most"],
+        f"K=64, D=784, natural rule, MNIST rows from memory, a checkpoint every {LIVE_SECONDS:g} s, one run: rows per "
+        "second while the page is open in Chromium ÷ rows per second while browser and server stand still, "
+        f"{seconds:g} s of each in turn, all on the same two cores. The quartiles are those of the single pairs.",
+        ["rows/s", "open ÷ not open", "quartiles", "pairs"],
     )
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         table.words += " Not measured: there is no Chromium here."
         return [table]
     x = np.ascontiguousarray(work.images()[1], dtype=np.float32)
-    rounds, seconds = (2, 4.0) if quick else (6, 8.0)
-    alone, open_ = [], []
-    with tempfile.TemporaryDirectory() as name:
-        for turn in range(rounds):
-            alone.append(_rate(x, Path(name) / f"a{turn}", seconds))
-            folder = Path(name) / f"b{turn}"
-            folder.mkdir()
-            with _page(folder, browser):
-                open_.append(_rate(x, folder, seconds))
-    ratios = np.array(open_) / np.array(alone)
-    table.add(f"{np.median(alone):,.0f}", float(np.median(ratios)), float(ratios.min()), float(ratios.max()))
+    with tempfile.TemporaryDirectory() as name, _page(Path(name), browser) as groups:
+        rates = _rates(x, Path(name), groups, pairs, seconds)
+    ratios = rates[:, 1] / rates[:, 0]
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    table.add(f"{np.median(rates[:, 0]):,.0f}", float(middle), f"{low:.2f} to {high:.2f}", pairs)
     return [table]
 
 
-def _rate(x: np.ndarray, folder: Path, seconds: float) -> float:
-    folder.mkdir(exist_ok=True)
+def _rates(x: np.ndarray, folder: Path, groups: list[int], pairs: int, seconds: float) -> np.ndarray:
+    """Rows per second of one run, (pairs, 2): with the processes of ``groups`` stopped, and running."""
     journey = running.Journey(folder, Array("rows", x), StreamingGaussianMixture(64, random_state=0), 10_000)
     journey.checkpoint_seconds = LIVE_SECONDS
-    begin = time.perf_counter()
-    journey.stop = lambda: time.perf_counter() - begin > seconds
-    for _ in journey.go():
-        pass
-    return journey.place.samples / (time.perf_counter() - begin)
+    rates: list[float] = []
+    journey.stop = lambda: len(rates) > 2 * pairs
+    begin, before = time.perf_counter(), 0
+    for progress in journey.go():
+        now = time.perf_counter()
+        if now - begin < seconds:
+            continue
+        rates.append((progress.samples - before) / (now - begin))
+        for group in groups:
+            os.killpg(group, signal.SIGSTOP if len(rates) % 2 else signal.SIGCONT)
+        begin, before = time.perf_counter(), progress.samples
+    return np.array(rates[1 : 1 + 2 * pairs]).reshape(pairs, 2)  # the first is annealing
 
 
 @contextmanager
-def _page(folder: Path, browser: str) -> Iterator[None]:
+def _page(folder: Path, browser: str) -> Iterator[list[int]]:
+    """Server and browser, each a group of processes."""
     server = subprocess.Popen(
         [sys.executable, "-m", "streamgmm.cli", "dashboard", str(folder), "--port", "0"],
-        stdout=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert server.stdout is not None
     address = server.stdout.readline().split()[0]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         switches = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
                     "--remote-debugging-port=0", f"--user-data-dir={profile}"]  # fmt: skip
-        window = subprocess.Popen([browser, *switches, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        window = subprocess.Popen([browser, *switches, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  start_new_session=True)  # fmt: skip
         time.sleep(4)  # until it is drawn
         try:
-            yield
+            yield [server.pid, window.pid]
         finally:
             for process in (window, server):
+                os.killpg(process.pid, signal.SIGCONT)
                 process.terminate()
                 process.wait()

@@ -36,7 +36,15 @@ def build(document: Document, follower: Follower) -> None:
     for root in page.roots:
         document.add_root(root)
     page.update()
-    document.add_periodic_callback(page.update, MILLISECONDS)
+
+    def refresh() -> None:
+        document.hold("combine")  # one message, so that the browser paints once
+        try:
+            page.update()
+        finally:
+            document.unhold()
+
+    document.add_periodic_callback(refresh, MILLISECONDS)
 
 
 class _Page:

@@ -1,0 +1,87 @@
+"""Runs in a folder: what they look at, where they stand, and how far they read ahead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamgmm import StreamingGaussianMixture, running
+from streamgmm.recent import WINDOW
+from streamgmm.running import Journey
+from streamgmm.streams.arrays import Array
+from streamgmm.streams.base import Chunk, Position, Source
+
+ROWS = np.random.default_rng(0).normal(0.5, 0.2, (9000, 3)).astype(np.float32)
+
+
+class Cut(Source):
+    """Rows in chunks of a given size; remembers which passes were begun."""
+
+    name = "rows"
+
+    def __init__(self, rows: np.ndarray, size: int) -> None:
+        self._rows, self._size, self.begun = rows, size, 0
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        self.begun += 1
+        for at in range((start or {"row": 0})["row"], len(self._rows), self._size):
+            rows = self._rows[at : at + self._size]
+            yield Chunk(rows, np.arange(at, at + len(rows)), {"row": at + len(rows)})
+
+
+def model() -> StreamingGaussianMixture:
+    return StreamingGaussianMixture(4, annealing=False, random_state=0)
+
+
+@pytest.mark.parametrize("size", [1, 7, 500, 3000])
+def test_one_row_in_sixteen_is_scored_whatever_the_chunks(tmp_path: Path, size: int) -> None:
+    journey = Journey(tmp_path, Cut(ROWS, size), model(), passes=5)
+    seen = sum(1 for _ in journey.go())
+    assert seen == 5 * -(-len(ROWS) // size)
+    assert journey.place.samples == 5 * len(ROWS) < 16 * WINDOW
+    sparse = (journey.place.samples - running.ENOUGH_SCORES) / running.SPARSE
+    most = running.TOGETHER + size
+    assert abs(len(journey.recent.scores) - running.ENOUGH_SCORES - sparse) <= most
+
+
+def test_a_run_that_is_cut_anywhere_ends_where_a_whole_one_does(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "cut").mkdir()
+    whole = Journey(tmp_path / "whole", Cut(ROWS, 1000), model(), passes=2, checkpoint_every=1)
+    for _ in whole.go():
+        pass
+    cut = Journey(tmp_path / "cut", Cut(ROWS, 1000), model(), passes=2)
+    for _ in range(18):
+        next(cut.go())
+        cut.save()
+        found = running.resume(tmp_path / "cut")
+        assert found is not None
+        cut = Journey(tmp_path / "cut", Cut(ROWS, 1000), found[0].model, 2, place=found[1], recent=found[0].recent)
+    assert list(cut.go()) == []  # nothing is left but to end
+    assert cut.place.finished
+    np.testing.assert_array_equal(cut.model.means_, whole.model.means_)
+    assert cut.place.looked == whole.place.looked
+    assert cut.recent.scores.__getstate__() == whole.recent.scores.__getstate__()
+
+
+def test_the_next_pass_is_begun_while_the_one_before_is_learned(tmp_path: Path) -> None:
+    source = Cut(ROWS[:2000], 1000)
+    steps = Journey(tmp_path, source, model(), passes=3).go()
+    next(steps)  # the first of two chunks
+    deadline = time.monotonic() + 10
+    while source.begun < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert source.begun >= 2
+    assert sum(1 for _ in steps) == 5
+    assert source.begun == 3
+
+
+def test_the_position_after_all_passes_is_none(tmp_path: Path) -> None:
+    journey = Journey(tmp_path, Array("rows", ROWS), model(), passes=2)
+    for _ in journey.go():
+        pass
+    assert (journey.place.epoch, journey.place.position, journey.place.finished) == (2, None, True)
