@@ -69,7 +69,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             block = rows[start : start + BLOCK]
             annealing = self.mixture_.sigma_ > self.mixture_.sigma_min
             if not annealing:
-                self._quantiles.add(self.mixture_.score_samples(block))
+                self._quantiles.add(self.mixture_._ask_valid(block, "log_prob"))
             self.mixture_._learn(block)
         if len(self._quantiles) >= 1 / self.contamination:
             self.offset_ = self._quantiles.quantile(self.contamination)
@@ -90,8 +90,9 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def p_values(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Share of recent rows that were even less likely than each row of X: (N,)."""
-        return self._quantiles.rank(self.score_samples(X))
+        """Chance that a usual row is as unlikely as each row of X: (N,), never zero; 1 while nothing is known yet."""
+        scores = self.score_samples(X)
+        return self._quantiles.p_values(scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

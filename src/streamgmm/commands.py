@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -90,14 +91,17 @@ def train(
     settings |= {"reheat": reheat, "allow_nan": missing is Missing.learn}
     model = StreamingGaussianMixture(components, random_state=seed, **settings)
     model._validate_params()
+    if source == "-" and passes > 1:
+        raise ValueError(f"standard input can be read only once; --passes {passes} needs a file.")
     known = running.resume(out) if resume else None
-    kept_missing = missing if known is None else Missing(known[0].facts["missing"])
+    kept_missing = missing if known is None else _kept_missing(known[0], missing)
     opened = open_source(
         source,
         columns=_names(columns),
         id_column=id_column,
         skip_bad=bad_rows is BadRows.skip,
         missing=kept_missing is not Missing.error,
+        follow=follow,
         seed=seed,
     )
     with page_beside(out, port, dashboard), _signals() as stopped:
@@ -108,10 +112,13 @@ def train(
             kept, journey.place = known
             journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent
             journey.scale = kept.facts["scale"]
-            people.print(f"going on after {journey.place.samples:,} samples")
+            people.print(f"going on after {journey.place.samples:,} samples, with the settings of the run")
+            if kept.facts["source"] != opened.name:
+                journey.place.epoch, journey.place.position = 0, None
+                people.print(f"{escape(opened.name)} is new to this run: it is learned from its beginning")
         journey.stop = lambda: stopped() or (samples is not None and journey.place.samples >= samples)
         total = samples or (None if follow or opened.n_rows is None else opened.n_rows * passes)
-        with live_line("train", total) as show:
+        with live_line("train", total) as show, _warnings_for_commands():
             for word in journey.go():
                 show(word.samples, word.check)
     place = journey.place
@@ -141,6 +148,15 @@ def train(
     people.print(
         f"{place.samples:,} samples learned{skipped}; the model is {escape(str(out / running.MODEL))}.{ending}"
     )
+    names = getattr(journey.model, "feature_names_in_", None)
+    if names is not None:
+        shown = ", ".join(map(str, names[:8])) + (" …" if len(names) > 8 else "")
+        people.print(escape(f"features: {shown}"))
+    if final.annealing.sigma > final.schedule.sigma_min:
+        people.print(
+            f"annealing is not over (σ {final.annealing.sigma:.3g}): the model is still coarse. Give it more samples, "
+            "or more --passes."
+        )
 
 
 def score(
@@ -164,8 +180,10 @@ def score(
         columns=_names(columns),
         id_column=id_column,
         skip_bad=bad_rows is BadRows.skip,
-        missing=bool(kept.model.allow_nan),
+        missing=scoring.takes_gaps(kept),
     )
+    if out is not None and Path(source).exists() and out.exists() and out.samefile(source):
+        raise ValueError(f"{out} is what is to be scored; choose another file for the scores.")
     if kept.scaling is not None:
         people.print(f"rows are scaled by '{kept.scaling.kind}', as in training; likelihoods refer to scaled data")
     if len(kept.recent.scores) < 1 / contamination:
@@ -185,6 +203,31 @@ def score(
             show(done, None)
     if out is not None:
         people.print(f"{done:,} rows scored into {escape(str(out))}; {flagged:,} of them are anomalies.")
+
+
+def _kept_missing(kept: running.Kept, missing: Missing) -> Missing:
+    """What a run does about missing numbers; one that stopped for them may go on without such rows."""
+    before = Missing(kept.facts["missing"])
+    if missing is Missing.learn and before is not Missing.learn:
+        raise ValueError("this run has not learned from rows with missing numbers; go on with --missing skip.")
+    return missing if before is Missing.error else before
+
+
+@contextmanager
+def _warnings_for_commands() -> Iterator[None]:
+    """Warnings as lines for people, who know options and not Python."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = str(message).replace(
+            "Scale the data with sklearn.preprocessing.StandardScaler, or choose precision_max",
+            "Scale the data with --scale standard, or choose --precision-max",
+        )
+        people.print(escape(text))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _names(columns: str | None) -> list[str] | None:

@@ -308,8 +308,11 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         return float(-2 * self.score_samples(X).sum() + 2 * self.mixture_.n_parameters)
 
     def _ask(self, X: npt.ArrayLike, question: str) -> Any:
+        return self._ask_valid(self._valid(X), question)
+
+    def _ask_valid(self, rows: npt.NDArray[Any], question: str) -> Any:
         ask = getattr(Mixture.view(self._state.parameters), question)
-        rows, threads = self._valid(X), inputs.threads(self.n_jobs)
+        threads = inputs.threads(self.n_jobs)
         answers: list[Any] = []
         for _, piece in pieces(rows, self._state.parameters.dtype):
             parts = np.array_split(piece, threads) if len(piece) >= 64 * threads else [piece]
@@ -325,7 +328,15 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a model; ``partial_fit`` goes on from it as if nothing had happened."""
-        return files.load(cls, path).model
+        model, facts, _ = files.load(cls, path)
+        if facts.get("scale", "none") != "none":
+            warnings.warn(
+                f"the model was trained on data scaled by {facts['scale']!r}, and expects data scaled alike: "
+                "streamgmm.running.open_model(path).scaling.apply(X, dtype) does it.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return model
 
     def to_sklearn(self) -> Any:
         """A fitted float64 ``sklearn.mixture.GaussianMixture`` with the same parameters."""

@@ -145,7 +145,7 @@ def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
     else:
         return
     warnings.warn(
-        f"{found}; the mixture will fit badly. Scale the data with sklearn.preprocessing.MinMaxScaler, "
+        f"{found}; the mixture will fit badly. Scale the data with sklearn.preprocessing.StandardScaler, "
         f"or choose precision_max (now {precision_max:g}) as about 10 divided by the variance of a feature.",
         UserWarning,
         stacklevel=5,  # past fit or partial_fit and scikit-learn's wrapper of it

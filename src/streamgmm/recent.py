@@ -52,6 +52,8 @@ class RecentQuantiles:
 
     def p_values(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Chance that a usual sample scores as low as each of ``values`` (N,); never zero, since n values are few."""
+        if not len(self):
+            return np.ones(len(values))
         return (self.rank(values) * len(self) + 1) / (len(self) + 1)
 
     def _both(self) -> Any:

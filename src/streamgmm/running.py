@@ -22,7 +22,7 @@ from streamgmm.checkpoint import ModelFileError
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.recent import Recent
 from streamgmm.scaling import Scaling
-from streamgmm.streams.base import Chunk, Position, Source, SourceError, ahead
+from streamgmm.streams.base import Chunk, Position, Source, SourceError, ahead, by_name
 from streamgmm.training import Check
 
 MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
@@ -73,13 +73,12 @@ class Journey:
     scaling: Scaling | None = None
     recent: Recent = field(default_factory=Recent)
     _first_rows: list[npt.NDArray[Any]] = field(default_factory=list)
+    _features: list[str] | None = None  # names, where the source has them
     _begun: float = field(default_factory=time.perf_counter)
 
     def go(self) -> Iterator[Progress]:
         """Learns until the source ends or ``stop`` says so; gives word after every chunk."""
-        saved, at = self.place.samples, time.perf_counter()
-        if self.place.finished and self.passes is not None and self.place.epoch >= self.passes:
-            return
+        saved, at, ended = self.place.samples, time.perf_counter(), self.place.finished
         self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
         for chunk in self._chunks():
             self._take(chunk)
@@ -92,8 +91,10 @@ class Journey:
                 break
         else:
             self.place.finished = not self.stop()
+        if ended and self.place.finished and self.place.samples == saved:
+            return  # it had ended before, and nothing was new
         if self.place.finished and self._first_rows:
-            self._end_warm_up()
+            self._write_checks(self._end_warm_up())
         if not self._started:
             if self.place.finished:
                 raise SourceError(f"{self.source.name} has no rows to learn from.")
@@ -116,10 +117,10 @@ class Journey:
         if self.passes is None:
             yield from self._follow()
             return
-        for epoch, chunk in ahead(self._passes(self.passes, self.place.epoch, self.place.position)):
-            self.place.epoch = epoch
+        chunks = self._passes(self.passes, self.place.epoch, self.place.position)
+        for number, chunk in ahead(chunks, self.stop):
+            self.place.epoch = number
             yield chunk
-        self.place.epoch, self.place.position = self.passes, None
 
     def _passes(self, last: int, epoch: int, position: Position | None) -> Iterator[tuple[int, Chunk]]:
         """Every chunk with the number of its pass; the next pass is begun while the end of one is still learned."""
@@ -132,7 +133,7 @@ class Journey:
         """Chunks for as long as nobody stops it, with a rest whenever there are none."""
         idle = False
         while True:
-            for chunk in ahead(self._fit_chunks(self.place.position)):
+            for chunk in ahead(self._fit_chunks(self.place.position), self.stop):
                 if idle and self._started:
                     self._write(self._event("resumed"))
                 idle = False
@@ -150,6 +151,9 @@ class Journey:
         dtype = self.model._training.parameters.dtype if self._started else None
         for chunk in self.source.chunks(position):
             if len(chunk.rows):
+                self._features = self._features or self._known_features() or self.source.feature_names
+                rows = by_name(chunk.rows, self.source.feature_names, self._features, self.source.name)
+                chunk = chunk._replace(rows=rows)
                 dtype = dtype or _float_type(chunk.rows)
                 name = f"{self.source.name} (from row {chunk.numbers[0]} on)"
                 try:
@@ -165,9 +169,16 @@ class Journey:
         self.place.position = chunk.position
         self.place.bad += len(chunk.bad)
         self.place.samples += len(rows)
+        self._write_checks(checks)
+
+    def _write_checks(self, checks: list[Check]) -> None:
         seconds = self._seconds()
         kinds = ((kind, check) for check in checks for kind in ["drift"] * check.drift + ["check"])
         self._write(*(events.record(kind, check, seconds) for kind, check in kinds))
+
+    def _known_features(self) -> list[str] | None:
+        names = getattr(self.model, "feature_names_in_", None)
+        return None if names is None else [str(n) for n in names]
 
     def _fit_rows(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Rows that may be learned, with their numbers."""
@@ -193,6 +204,8 @@ class Journey:
             rows, factor = self.scaling.apply(_as_floats(rows, factor), dtype), 1.0
         if not self._started:
             self.model._start(_as_floats(rows[:WARM_UP], factor).astype(dtype))
+            if self._features:
+                self.model.feature_names_in_ = np.array(self._features, dtype=object)
             facts = {"components": self.model.n_components, "rule": str(self.model.rule), "scale": self.scale}
             self._write(self._event("start", source=self.source.name, features=rows.shape[1], **facts))
         checks: list[Check] = []
@@ -301,6 +314,8 @@ def resume(folder: Path) -> tuple[Kept, Place] | None:
             problems.append(f"{name}: {problem!s:.200}")
             continue
         _take_back(folder / EVENTS, place.events)
+        if name.startswith("."):  # killed before it got its name
+            os.replace(path, folder / MODEL)
         return kept, place
     if any(not p.startswith(".") for p in problems):
         raise ModelFileError(f"no checkpoint of {folder} can be used. " + " ".join(problems))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamgmm import inputs
 from streamgmm.mixture import Mixture
 from streamgmm.running import Kept
-from streamgmm.streams.base import Chunk, Source, SourceError, ahead
+from streamgmm.streams.base import Chunk, Source, SourceError, ahead, by_name
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -31,11 +31,19 @@ def scored(kept: Kept, source: Source, contamination: float) -> Iterator[Columns
     for chunk in ahead(source.chunks()):
         if not len(chunk.rows):
             continue
+        known = getattr(kept.model, "feature_names_in_", None)
+        wanted = None if known is None else [str(n) for n in known]
+        chunk = chunk._replace(rows=by_name(chunk.rows, source.feature_names, wanted, source.name))
         found = _scores(mixture, kept, source, chunk)
         if threshold is not None:
             found["p_value"] = usual.p_values(found["log_likelihood"])
             found["anomaly"] = found["log_likelihood"] < threshold
         yield found
+
+
+def takes_gaps(kept: Kept) -> bool:
+    """Whether rows may leave out numbers: if those of training might, learned or not."""
+    return bool(kept.model.allow_nan) or kept.facts.get("missing", "error") != "error"
 
 
 def _scores(mixture: Mixture, kept: Kept, source: Source, chunk: Chunk) -> Columns:
@@ -47,7 +55,7 @@ def _scores(mixture: Mixture, kept: Kept, source: Source, chunk: Chunk) -> Colum
         )
     dtype = np.dtype(mixture.means.dtype)
     name = f"{source.name} (from row {chunk.numbers[0]} on)"
-    inputs.refuse_unfit(rows, dtype, name, gaps=bool(kept.model.allow_nan))
+    inputs.refuse_unfit(rows, dtype, name, gaps=takes_gaps(kept))
     if rows.dtype == np.uint8:
         rows = np.multiply(rows, source.factor, dtype=dtype)
     if kept.scaling is not None:

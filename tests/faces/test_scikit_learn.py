@@ -191,9 +191,9 @@ def test_rules_and_random_states(blobs: np.ndarray) -> None:
 def test_warnings_name_the_remedy(blobs: np.ndarray) -> None:
     with pytest.warns(ConvergenceWarning, match=r"sigma is 2 after 900 samples. Raise n_epochs \(now 1\)"):
         StreamingGaussianMixture(rule="sgd").fit(blobs[:900])
-    with pytest.warns(UserWarning, match="data reach 9.*MinMaxScaler.*precision_max"):
+    with pytest.warns(UserWarning, match="data reach 9.*StandardScaler.*precision_max"):
         StreamingGaussianMixture(4).partial_fit(100 * blobs)
-    with pytest.warns(UserWarning, match="largest variance of a feature is .*MinMaxScaler"):
+    with pytest.warns(UserWarning, match="largest variance of a feature is .*StandardScaler"):
         StreamingGaussianMixture(4).partial_fit(0.01 * blobs)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -174,13 +176,22 @@ def test_bad_lines_of_ndjson(tmp_path: Path, line: str, reason: str) -> None:
     np.testing.assert_array_equal(chunk.rows, [[1, 2, 3], [4, 5, 6]])
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Input:
-        buffer = io.BytesIO(b"1,2\n3,4\n")
+@contextmanager
+def piped(text: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Text on standard input."""
+    end, begin = os.pipe()
+    os.write(begin, text)
+    os.close(begin)
+    with open(end) as file, monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", file)
+        yield
 
-    monkeypatch.setattr("sys.stdin", Input)
-    [chunk] = open_source("-").chunks()
-    np.testing.assert_array_equal(chunk.rows, [[1, 2], [3, 4]])
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in (b"1,2\n3,4\n", b"a,b\n1,2\n3,4", b"[1, 2]\n[3, 4]\n"):
+        with piped(text, monkeypatch):
+            chunks = list(open_source("-").chunks())
+        np.testing.assert_array_equal(np.concatenate([c.rows for c in chunks]), [[1, 2], [3, 4]])
 
 
 def picture(shade: int, side: int = 4) -> bytes:

@@ -80,8 +80,13 @@ def test_the_next_pass_is_begun_while_the_one_before_is_learned(tmp_path: Path) 
     assert source.begun == 3
 
 
-def test_the_position_after_all_passes_is_none(tmp_path: Path) -> None:
+def test_the_position_after_all_passes_is_the_end_of_the_last(tmp_path: Path) -> None:
     journey = Journey(tmp_path, Array("rows", ROWS), model(), passes=2)
     for _ in journey.go():
         pass
-    assert (journey.place.epoch, journey.place.position, journey.place.finished) == (2, None, True)
+    assert (journey.place.epoch, journey.place.position, journey.place.finished) == (1, {"row": len(ROWS)}, True)
+    assert list(journey.go()) == []  # nothing new
+    journey.passes = 3
+    for _ in journey.go():
+        pass
+    assert journey.place.samples == 3 * len(ROWS)

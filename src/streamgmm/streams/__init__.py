@@ -3,7 +3,7 @@
 >>> for chunk in open_source("glyphs:A-E").chunks():
 ...     print(chunk.rows.shape, chunk.position)
 ...     break
-(668, 784) {'row': 668}
+(1337, 784) {'row': 1337}
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ def open_source(
     id_column: str | None = None,
     skip_bad: bool = False,
     missing: bool = False,
-    text_format: str = "csv",
+    follow: bool = False,
     seed: int = 0,
 ) -> Source:
     """The source that ``text`` names: a file, a folder, ``-`` for standard input, ``kafka://…``, ``glyphs:A-E,F-J``, or
     ``drift:KIND:ROWS:FIRST|SECOND``.
 
-    ``missing`` lets text leave out numbers: they become NaN.
+    ``missing`` lets text leave out numbers: they become NaN. ``follow`` is for files that grow while they are read.
     """
     from streamgmm.streams import arrays, images, lines
     from streamgmm.streams.columns import Columns
+    from streamgmm.streams.text import PipeText
 
     kinds: dict[str, type[lines.Csv] | type[lines.Ndjson]] = {
         ".csv": lines.Csv,
@@ -61,7 +62,9 @@ def open_source(
     }
     settings: dict[str, Any] = {"columns": columns, "id_column": id_column, "skip_bad": skip_bad, "missing": missing}
     if text == "-":
-        return kinds[f".{text_format}"](None, **settings)
+        pipe = PipeText(follow=follow)
+        json_like = pipe.peek().lstrip()[:1] in (b"[", b"{")
+        return (lines.Ndjson if json_like else lines.Csv)(pipe, follow=follow, **settings)
     kind, colon, rest = text.partition(":")
     if colon and kind == "glyphs":
         return _GlyphSource(rest or "A-J", seed)
@@ -78,7 +81,7 @@ def open_source(
     if path.is_dir() or ending == ".zip":
         return images.Images(path, skip_bad=skip_bad)
     if ending in kinds:
-        return kinds[ending](path, **settings)
+        return kinds[ending](path, follow=follow, **settings)
     if ending in (".parquet", ".arrow", ".feather"):
         return Columns(path, columns=columns, id_column=id_column, missing=missing)
     if ending == ".npy":

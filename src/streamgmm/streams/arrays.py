@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Array(Source):
             raise SourceError(
                 f"{name} holds {values.dtype} of shape {values.shape}; expected numbers with one row a sample."
             )
-        self.name, self._values = name, values.reshape(len(values), -1)
+        self.name, self._values = name, values.reshape(len(values), int(np.prod(values.shape[1:])))
         self._map: mmap.mmap | None = getattr(values, "_mmap", None)
 
     @property
@@ -54,11 +54,15 @@ def open_npz(path: Path) -> Array:
         chosen = next((n for n in ("x_train", "x", "X") if n in names), names[0] if len(names) == 1 else None)
         if chosen is None:
             raise SourceError(f"{path.name} holds arrays {', '.join(names)}; expected one of them to be called x.")
-        return Array(path.name, packed[chosen])
+        return Array(path.name, _whole(path, lambda: packed[chosen]))
 
 
 def _load(path: Path, **settings: Any) -> Any:
+    return _whole(path, lambda: np.load(path, allow_pickle=False, **settings))
+
+
+def _whole(path: Path, read: Callable[[], Any]) -> Any:
     try:
-        return np.load(path, allow_pickle=False, **settings)
-    except (ValueError, EOFError, OSError) as problem:
+        return read()
+    except Exception as problem:  # a damaged header can fail in any way
         raise SourceError(f"{path.name} is not a whole NumPy file ({problem!s:.100}).") from problem

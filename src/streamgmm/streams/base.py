@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy.typing as npt
@@ -61,12 +61,27 @@ def rows_per_chunk(n_features: int, itemsize: int = 4) -> int:
     return max(1, min(10_000, CHUNK_BYTES // max(1, n_features * itemsize)))
 
 
+def by_name(rows: npt.NDArray[Any], names: list[str] | None, wanted: list[str] | None, source: str) -> npt.NDArray[Any]:
+    """The columns that a model knows, in its order; as they come, if either side has no names."""
+    if names is None or wanted is None or names == wanted:
+        return rows
+    absent = [n for n in wanted if n not in names]
+    if absent:
+        raise SourceError(
+            f"{source} has no column {absent[0]!r}, which the model has learned; it has {', '.join(names[:20])}."
+        )
+    return rows[:, [names.index(n) for n in wanted]]
+
+
 def first_row(start: Position | None) -> int:
     return 0 if start is None else int(start["row"])
 
 
-def ahead(chunks: Iterator[T], depth: int = 3) -> Iterator[T]:
-    """The same chunks, read by a thread of its own, at most ``depth`` ahead: reading overlaps with learning."""
+def ahead(chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, depth: int = 3) -> Iterator[T]:
+    """The same chunks, read by a thread of its own, at most ``depth`` ahead: reading overlaps with learning.
+
+    Ends when ``stop`` says so while nothing comes.
+    """
     waiting: queue.Queue[T | BaseException | None] = queue.Queue(depth)
     over = threading.Event()
 
@@ -91,10 +106,18 @@ def ahead(chunks: Iterator[T], depth: int = 3) -> Iterator[T]:
     thread = threading.Thread(target=read, name="streamgmm-read-ahead", daemon=True)
     thread.start()
     try:
-        while (item := waiting.get()) is not None:
+        while True:
+            try:
+                item = waiting.get(timeout=0.2)
+            except queue.Empty:
+                if stop():
+                    return
+                continue
+            if item is None:
+                return
             if isinstance(item, BaseException):
                 raise item
             yield item
     finally:
         over.set()
-        thread.join(timeout=5)
+        thread.join(timeout=0.5)  # one that waits for a silent source is left behind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,11 +40,18 @@ class Columns(Source):
         except (pa.ArrowInvalid, OSError) as problem:
             raise SourceError(f"{self.name} is not a whole Parquet or Arrow file ({problem!s:.100}).") from problem
         self._columns = list(
-            columns or (n for n in schema.names if n != id_column and _numeric(pa, schema.field(n).type))
+            columns
+            or (
+                n for n in schema.names if n not in (id_column, *_index(schema)) and _numeric(pa, schema, n, plain=True)
+            )
         )
         for name in [*self._columns, *([id_column] if id_column else [])]:
+            if schema.names.count(name) > 1:
+                raise SourceError(f"{self.name} has {schema.names.count(name)} columns {name!r}; rename them.")
             if name not in schema.names:
                 raise SourceError(f"{self.name} has no column {name!r}; it has {', '.join(schema.names[:20])}.")
+            if name in self._columns and not _numeric(pa, schema, name):
+                raise SourceError(f"column {name!r} of {self.name} holds {schema.field(name).type}, not numbers.")
         if not self._columns:
             raise SourceError(f"{self.name} has no numeric column; it has {', '.join(schema.names[:20])}.")
         lists = [n for n in self._columns if pa.types.is_fixed_size_list(schema.field(n).type)]
@@ -55,7 +63,7 @@ class Columns(Source):
 
     @property
     def n_rows(self) -> int:
-        if hasattr(self._file, "metadata") and self._file.metadata is not None:
+        if hasattr(self._file, "iter_batches"):
             return int(self._file.metadata.num_rows)
         return sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
 
@@ -124,7 +132,7 @@ class Columns(Source):
         absent = [n for n, part in zip(self._columns, parts, strict=True) if part.null_count]
         if absent and not self._missing:
             raise SourceError(f"{self.name} has missing values in column {absent[0]!r} (see --missing).")
-        return np.stack([part.to_numpy(zero_copy_only=False) for part in parts], axis=1)
+        return np.stack([_numbers(part) for part in parts], axis=1)
 
 
 def _all(reading: deque[Any]) -> Iterator[Any]:
@@ -132,6 +140,21 @@ def _all(reading: deque[Any]) -> Iterator[Any]:
         yield from reading.popleft().result()
 
 
-def _numeric(pa: Any, kind: Any) -> bool:
-    inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
-    return bool(pa.types.is_floating(inner) or pa.types.is_integer(inner))
+def _numeric(pa: Any, schema: Any, name: str, *, plain: bool = False) -> bool:
+    """Whether a column can be a feature; only ``plain`` numbers are, unless somebody asks for others."""
+    kind, types = schema.types[schema.names.index(name)], pa.types
+    inner = kind.value_type if types.is_fixed_size_list(kind) else kind
+    other = types.is_boolean(inner) or types.is_decimal(inner)
+    return bool(types.is_floating(inner) or types.is_integer(inner) or (other and not plain))
+
+
+def _index(schema: Any) -> set[str]:
+    """Columns that pandas has added for its index: they number the rows."""
+    about = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    return {name for name in about.get("index_columns", []) if isinstance(name, str)}
+
+
+def _numbers(column: Any) -> npt.NDArray[Any]:
+    """A column as an array of numbers, NaN for null."""
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values if values.dtype.kind in "iuf" else np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))

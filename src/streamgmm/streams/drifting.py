@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgmm.kernels import Floats
-from streamgmm.streams.base import Chunk, Position, Source, SourceError
+from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError
 
 KINDS = ("sudden", "gradual", "recurring")
 ROWS = 500
@@ -42,11 +43,12 @@ class Drifting(Source):
             numbers = np.arange(row, row - row % ROWS + ROWS)
             wanted = self._choice(numbers)
             rows: Floats | None = None
-            for i in np.unique(wanted).tolist():
-                places = np.flatnonzero(wanted == i)
-                got = taps[i].take(len(places))
+            chosen = {i: np.flatnonzero(wanted == i) for i in np.unique(wanted).tolist()}
+            found = {i: taps[i].take(len(places)) for i, places in chosen.items()}
+            for i, got in found.items():
+                places = chosen[i]
                 if rows is None:
-                    rows = np.empty((len(numbers), got.shape[1]), got.dtype)
+                    rows = np.empty((len(numbers), got.shape[1]), np.result_type(*found.values()))
                 if got.shape[1] != rows.shape[1]:
                     raise SourceError(f"{self._sources[i].name} has {got.shape[1]} features; expected {rows.shape[1]}.")
                 rows[places[: len(got)]] = got
@@ -57,7 +59,8 @@ class Drifting(Source):
             whole = len(numbers) == len(wanted)
             row += len(numbers)
             parts = [tap.position for tap in taps]
-            yield Chunk(rows[: len(numbers)], numbers, {"row": row, "parts": parts})
+            bad = tuple(b for tap in taps for b in tap.bad_since())
+            yield Chunk(rows[: len(numbers)], numbers, {"row": row, "parts": parts}, bad)
             if not whole:
                 return
 
@@ -80,6 +83,12 @@ class _Tap:
         self._chunks = source.chunks(at)
         self._rows: npt.NDArray[np.floating] | None = None
         self._behind: Position | None = at
+        self._bad: list[Bad] = []
+
+    def bad_since(self) -> list[Bad]:
+        """What the source has left out since the last time."""
+        bad, self._bad = self._bad, []
+        return bad
 
     @property
     def position(self) -> tuple[Position | None, int]:
@@ -96,9 +105,16 @@ class _Tap:
                     break
                 rows, self._at = chunk.rows, self._behind
                 self._behind, self._used = chunk.position, skip
-                self._rows = rows * np.float32(self._source.factor) if rows.dtype == np.uint8 else rows
+                self._rows = _floats(rows, self._source.factor)
+                self._bad += [b._replace(reason=f"(of {self._source.name}) {b.reason}") for b in chunk.bad]
             taken = self._rows[self._used : self._used + count]
             found.append(taken)
             self._used += len(taken)
             count -= len(taken)
         return np.concatenate(found) if found else np.empty((0, 0 if self._rows is None else self._rows.shape[1]))
+
+
+def _floats(rows: npt.NDArray[Any], factor: float) -> npt.NDArray[np.floating]:
+    if rows.dtype == np.uint8:
+        return rows * np.float32(factor)
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, first_row, rows_per_chunk
 
+LEAVE_OUT = "Leave such images out: --bad-rows skip."
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
@@ -36,10 +38,20 @@ class Images(Source):
             except zipfile.BadZipFile as problem:
                 raise SourceError(f"{path.name} is not a whole zip file.") from problem
             names, self._read = archive.namelist(), archive.read
-        self._names = sorted(n for n in names if n.lower().endswith(ENDINGS))
+        self._names = sorted(n for n in names if n.lower().endswith(ENDINGS) and not _hidden(n))
         if not self._names:
             raise SourceError(f"{path.name} holds no images; expected files that end in {', '.join(ENDINGS)}.")
-        self.shape = self._image(self._names[0]).shape
+        self.shape = self._first_shape()
+
+    def _first_shape(self) -> tuple[int, ...]:
+        """Shape of the first image, or, if bad ones may be left out, of the first that can be read."""
+        for name in self._names:
+            try:
+                return self._image(name).shape
+            except ValueError as problem:
+                if not self._skip_bad:
+                    raise SourceError(f"image {name} of {self.name} {problem}. {LEAVE_OUT}") from problem
+        raise SourceError(f"none of the {len(self._names)} images of {self.name} can be read.")
 
     @property
     def n_rows(self) -> int:
@@ -55,11 +67,9 @@ class Images(Source):
                     image = self._image(self._names[i])
                     if image.shape != self.shape:
                         raise ValueError(f"has shape {image.shape}; the first image has {self.shape}")
-                except (OSError, ValueError) as problem:
+                except ValueError as problem:
                     if not self._skip_bad:
-                        raise SourceError(
-                            f"image {self._names[i]} of {self.name} {problem}. Leave such images out: --bad-rows skip."
-                        ) from problem
+                        raise SourceError(f"image {self._names[i]} of {self.name} {problem}. {LEAVE_OUT}") from problem
                     bad.append(Bad(i, str(problem)))
                     continue
                 rows.append(image.ravel())
@@ -71,5 +81,15 @@ class Images(Source):
     def _image(self, name: str) -> npt.NDArray[np.uint8]:
         from PIL import Image
 
-        with Image.open(io.BytesIO(self._read(name))) as image:
-            return np.asarray(image if image.mode == "L" else image.convert("RGB"))
+        try:
+            with Image.open(io.BytesIO(self._read(name))) as image:
+                if image.mode.startswith("I;16") or image.mode == "I":
+                    return (np.asarray(image) / 257).astype(np.uint8)
+                return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
+        except (OSError, zipfile.BadZipFile, zlib.error, Image.DecompressionBombError, SyntaxError) as problem:
+            raise ValueError(f"cannot be read ({type(problem).__name__})") from problem
+
+
+def _hidden(name: str) -> bool:
+    """Files that archives of some systems hold beside the real ones."""
+    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))

@@ -7,6 +7,7 @@ depends on what the topic holds and not on which partition happens to answer fir
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -89,6 +90,8 @@ class Kafka(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         ends = self._ends()
+        if start is not None and "offsets" not in start:
+            raise SourceError(f"the run stands at row {start['row']} of another kind of source than {self.name}.")
         known = {int(p): int(offset) for p, offset in (start or {}).get("offsets", {}).items()}
         at = {p: known.get(p, low) for p, (low, _) in ends.items()}
         for p, (low, _) in ends.items():
@@ -97,6 +100,8 @@ class Kafka(Source):
                     f"{self.name} has lost messages {at[p]} to {low - 1} of partition {p}, which were not read yet. "
                     "Raise the topic's retention; start a new run to go on with what is left."
                 )
+        if start and start.get("json") is not None:
+            self._is_json, self._width = start["json"], start["width"]
         self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in at.items()])
         row, turn = int((start or {}).get("row", 0)), int((start or {}).get("turn", 0))
         reader = _Reader(self._client, self._consumer, self._topic, {p: high for p, (_, high) in ends.items()}, at)
@@ -116,18 +121,17 @@ class Kafka(Source):
             if values:
                 at[p] = offsets[-1] + 1
                 behind = {str(q): offset for q, offset in at.items()}
-                position = {"row": row + len(values), "offsets": behind, "turn": turn, "block": block}
+                self._find_form(values)
+                form = {"json": self._is_json, "width": self._width}
+                position = {"row": row + len(values), "offsets": behind, "turn": turn, "block": block, **form}
                 yield self._chunk(p, values, offsets, row, position)
                 row += len(values)
 
     def _chunk(self, partition: int, values: list[bytes], offsets: list[int], first: int, position: Position) -> Chunk:
-        if self._is_json is None:
-            self._is_json = values[0].lstrip()[:1] in (b"[", b"{")
-            if self._is_json:
-                self._json._prepare(values[0])
         if self._is_json:
-            return self._json._chunk(values, first, position)
-        self._width = self._width or len(values[0])
+            chunk = self._json._chunk(values, first, position)
+            self.feature_names = self._json.feature_names
+            return chunk
         good = [i for i, value in enumerate(values) if len(value) == self._width and value and not len(value) % 4]
         bad = []
         for i in sorted(set(range(len(values))).difference(good)) if len(good) < len(values) else ():
@@ -139,8 +143,19 @@ class Kafka(Source):
                     "Leave out such rows with --bad-rows skip."
                 )
         joined = b"".join([values[i] for i in good] if bad else values)
-        rows = np.frombuffer(joined, "<f4").reshape(len(good), -1 if good else self._width // 4)
+        rows = np.frombuffer(joined, "<f4").reshape(len(good), (self._width or 0) // 4)
         return Chunk(rows.astype(np.float32, copy=False), first + np.array(good, np.int64), position, tuple(bad))
+
+    def _find_form(self, values: list[bytes]) -> None:
+        """JSON or raw vectors, and of how many bytes: what the first message with anything in it is."""
+        first = next((v for v in values if v), None)
+        if self._is_json is not None or first is None:
+            return
+        try:
+            self._is_json = isinstance(json.loads(first), list | dict)
+        except (ValueError, RecursionError):
+            self._is_json = False
+        self._width = None if self._is_json else len(first)
 
 
 class _Reader:

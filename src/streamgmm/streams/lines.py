@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, suppress
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, rows_per_chunk
+from streamgmm.streams.text import FileText, PipeText
 
 LINES = 1000
 ABSENT = ("", "NA", "N/A", "null", "NULL", "None", "?")  # how text says that a number is missing
+MARK = b"\xef\xbb\xbf"  # with which some programs begin a file
 
 
 class Lines(Source):
@@ -29,21 +29,24 @@ class Lines(Source):
     id_column : a column that is kept beside the rows and not learned.
     skip_bad : leaves out lines that cannot be read, and reports them; otherwise the first one raises.
     missing : lets a line leave out numbers, which become NaN.
+    follow : leaves a last line without an end for the next time: it may still be growing.
     """
 
     def __init__(
         self,
-        path: Path | None,
+        text: Path | PipeText | None,
         *,
         columns: Sequence[str] | None = None,
         id_column: str | None = None,
         skip_bad: bool = False,
         missing: bool = False,
+        follow: bool = False,
     ) -> None:
-        self.name = "standard input" if path is None else path.name
-        self._path, self._columns, self._id, self._skip_bad = path, columns, id_column, skip_bad
-        self._missing = missing
+        self.name = text.name if isinstance(text, Path) else "standard input"
+        self._text, self._columns, self._id, self._skip_bad = text, columns, id_column, skip_bad
+        self._missing, self._follow = missing, follow
         self._width: int | None = None
+        self._headed: bool | None = None  # whether there is a heading; None until a first line was seen
 
     @abstractmethod
     def _prepare(self, head: bytes) -> bool:
@@ -58,37 +61,49 @@ class Lines(Source):
         return None
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        with self._open() as file:
-            head = file.readline()
-            row, byte = 0, 0
-            pending = [] if not head or self._prepare(head) else [head]
-            if start is not None and self._path is not None and not self._zipped:
-                row, byte, pending = int(start["row"]), int(start["byte"]), []
-                file.seek(byte)
-            elif start is not None:
-                row, pending = int(start["row"]), []
-                for _ in range(row if self._prepare(head) else row - 1):
-                    file.readline()
-            while True:
-                size = LINES if self._width is None else min(LINES, rows_per_chunk(self._width))
-                lines = pending + [
-                    line for _, line in zip(range(size - len(pending)), iter(file.readline, b""), strict=False)
-                ]
-                pending = []
-                if not lines:
-                    return
-                byte = file.tell() if self._path is not None and not self._zipped else 0
-                yield self._chunk(lines, row, {"row": row + len(lines), "byte": byte})
-                row += len(lines)
+        if isinstance(self._text, Path):
+            with closing(FileText(self._text, follow=self._follow)) as file:
+                yield from self._chunks(file, start)
+        elif self._text is not None:
+            yield from self._chunks(self._text, start)
 
-    @property
-    def _zipped(self) -> bool:
-        return self._path is not None and self._path.suffix == ".gz"
+    def _chunks(self, text: FileText | PipeText, start: Position | None) -> Iterator[Chunk]:
+        waiting = self._begin(text)
+        row = 0 if start is None else int(start["row"])
+        if isinstance(text, FileText) and text.seekable and start is not None:
+            if "byte" not in start:
+                raise SourceError(f"the run stands at row {row} of another kind of source than {self.name}.")
+            text.seek(int(start["byte"]))
+            waiting = []
+        else:
+            waiting = _skip(text, waiting, row - (text.rows if isinstance(text, PipeText) else 0))
+        while True:
+            size = LINES if self._width is None else min(LINES, rows_per_chunk(self._width))
+            lines = waiting + text.take(size - len(waiting), wait=not waiting)
+            waiting = []
+            if not lines:
+                return
+            if isinstance(text, PipeText):
+                text.rows = row + len(lines)
+            yield self._chunk(lines, row, {"row": row + len(lines), "byte": text.tell()})
+            row += len(lines)
 
-    def _open(self) -> Any:
-        if self._path is None:
-            return nullcontext(sys.stdin.buffer)
-        return gzip.open(self._path) if self._zipped else self._path.open("rb")
+    def _begin(self, text: FileText | PipeText) -> list[bytes]:
+        """Reads the first line that is not blank, and gives it back if it is data."""
+        if isinstance(text, PipeText) and self._headed is not None:
+            return []
+        while (lines := text.take(1)) and not lines[0].strip():
+            pass
+        if not lines:
+            return []
+        head = lines[0].removeprefix(MARK)
+        try:
+            self._headed = self._prepare(head)
+        except SourceError:
+            raise
+        except ValueError as problem:
+            raise SourceError(f"the first line of {self.name} {problem}.") from None
+        return [] if self._headed else [head]
 
     def _chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
         numbers = np.arange(first, first + len(lines))
@@ -127,15 +142,19 @@ class Csv(Lines):
     _id_place: int | None = None
 
     def _prepare(self, head: bytes) -> bool:
-        fields = _fields(head)
-        heading = any(not _is_number(f) for f in fields)
-        names = [f.strip() for f in fields] if heading else [str(i) for i in range(len(fields))]
+        fields = [f.strip() for f in _fields(head)]
+        numbers = [str(i) for i in range(len(fields))]
+        data = all(_is_number(f) or f in ABSENT or str(i) == self._id for i, f in enumerate(fields))
+        heading = not data or (len(fields) > 2 and fields == numbers)  # as pandas heads columns without names
+        names = fields if heading else numbers
         if self._id is not None:
             self._id_place = _place(self._id, names, self.name)
-        wanted = self._columns or [n for i, n in enumerate(names) if i != self._id_place]
-        self._places = [_place(n, names, self.name) for n in wanted]
+        if self._columns is None:
+            self._places = [i for i in range(len(names)) if i != self._id_place]
+        else:
+            self._places = [_place(n, names, self.name) for n in self._columns]
         self._width = len(self._places)
-        self.feature_names = list(wanted) if heading else None
+        self.feature_names = [names[i] for i in self._places] if heading else None
         return heading
 
     def _parse(self, line: bytes) -> tuple[list[float], Any]:
@@ -151,6 +170,8 @@ class Csv(Lines):
         return len(self._places or []) + (self._id_place is not None)
 
     def _parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
+        if any(b'"' in line for line in lines):
+            return None  # a comma between quotes is none
         try:
             rows = np.loadtxt(lines, delimiter=",", comments=None, ndmin=2, encoding="utf8", usecols=self._places)
         except ValueError:
@@ -163,29 +184,35 @@ class Ndjson(Lines):
     """One JSON array, or one JSON object, a line."""
 
     def _prepare(self, head: bytes) -> bool:
-        try:
-            value = json.loads(head)
-        except ValueError:
-            return False
-        if isinstance(value, dict):
-            self.feature_names = list(self._columns or (n for n in value if n != self._id))
+        with suppress(ValueError):  # whether to stop for it is decided where lines are parsed
+            self._name_features(_json(head))
         return False
 
+    def _name_features(self, value: Any) -> None:
+        if isinstance(value, dict) and self.feature_names is None:
+            self.feature_names = list(self._columns or (n for n in value if n != self._id))
+
     def _parse(self, line: bytes) -> tuple[list[float], Any]:
-        try:
-            value = json.loads(line)
-        except ValueError:
-            raise ValueError("is not JSON") from None
+        value = _json(line)
         if isinstance(value, dict):
+            self._name_features(value)
             names = self.feature_names or []
             if not self._missing and (absent := [n for n in names if n not in value]):
                 raise ValueError(f"has no {absent[0]!r}")
             key = None if self._id is None else value.get(self._id)
             return [_number(value.get(n), n, self._missing) for n in names], key
         if isinstance(value, list):
-            chosen = value if self._columns is None else [value[int(c)] for c in self._columns]
+            chosen = value if self._columns is None else [_item(value, c) for c in self._columns]
             return [_number(v, i, self._missing) for i, v in enumerate(chosen)], None
         raise ValueError(f"is {type(value).__name__}; expected an array or an object")
+
+
+def _skip(text: FileText | PipeText, waiting: list[bytes], count: int) -> list[bytes]:
+    """Leaves out ``count`` lines, those that wait first; gives what is left of these."""
+    left = count - len(waiting)
+    while left > 0 and (lines := text.take(min(left, LINES))):
+        left -= len(lines)
+    return waiting[max(0, count) :]
 
 
 def _fields(line: bytes) -> list[str]:
@@ -193,6 +220,21 @@ def _fields(line: bytes) -> list[str]:
         return next(csv.reader([line.decode("utf8").rstrip("\r\n")]), [])
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8") from None
+    except csv.Error as problem:
+        raise ValueError(f"is not CSV ({problem!s:.80})") from None
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("is not JSON") from None
+
+
+def _item(values: list[Any], number: str) -> Any:
+    if not number.isdigit() or int(number) >= len(values):
+        raise ValueError(f"has {len(values)} numbers and none called {number!r}")
+    return values[int(number)]
 
 
 def _number(value: Any, where: object, missing: bool) -> float:
@@ -202,7 +244,7 @@ def _number(value: Any, where: object, missing: bool) -> float:
         raise ValueError(f"has no number in column {where} (see --missing)")
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"has {str(value)[:30]!r} in column {where}; expected a number") from None
 
 
@@ -215,6 +257,8 @@ def _is_number(text: str) -> bool:
 
 
 def _place(name: str, names: list[str], source: str) -> int:
+    if names.count(name) > 1:
+        raise SourceError(f"{source} has {names.count(name)} columns {name!r}; choose them by number, from 0 on.")
     if name in names:
         return names.index(name)
     if name.isdigit() and int(name) < len(names):
