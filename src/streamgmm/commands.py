@@ -168,6 +168,7 @@ def score(
     contamination: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="Share of usual data that may be flagged as anomalies.")
     ] = 0.01,
+    samples: Annotated[int | None, typer.Option(min=1, help="Stop after so many rows.")] = None,
     columns: ColumnNames = None,
     id_column: IdColumn = None,
     bad_rows: OnBadRows = BadRows.stop,
@@ -197,10 +198,14 @@ def score(
     ):
         done = flagged = 0
         for found in scoring.scored(kept, opened, contamination):
+            if samples is not None:
+                found = {name: values[: samples - done] for name, values in found.items()}
             write(found)
             done += len(found["row"])
             flagged += int(found["anomaly"].sum()) if "anomaly" in found else 0
             show(done, None)
+            if done == samples:
+                break
     if out is not None:
         people.print(f"{done:,} rows scored into {escape(str(out))}; {flagged:,} of them are anomalies.")
 

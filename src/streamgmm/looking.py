@@ -25,7 +25,7 @@ people = Console(stderr=True)
 LIVE_SECONDS = 2.0  # between two checkpoints of a run that somebody watches
 EVENTS_DRAWN = 4000  # more points than a picture has columns
 
-Shape = Annotated[str | None, typer.Option(help="Shape of a sample, such as 28x28 or 32x32x3; guessed if not given.")]
+Shape = Annotated[str | None, typer.Option(help="Shape of a sample: 28x28, 32x32x3, or lines; guessed if not given.")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of a run.")]
 
 
@@ -72,7 +72,8 @@ def _pictures(
         values = np.array([kept.recent.scores.quantile(q) for q in (np.arange(2000) + 0.5) / 2000])
         drawn["scores"] = plots.scores(values, kept.recent.scores.quantile(contamination))
     if mixture.n_features >= 2:
-        drawn["density"] = plots.density(mixture, *_widest_features(mixture.means))
+        chosen = _widest_features(mixture.means)
+        drawn["density"] = plots.density(mixture, *chosen, names=_names(kept, chosen))
     return drawn
 
 
@@ -82,15 +83,23 @@ def _widest_features(means: np.ndarray) -> tuple[int, int]:
     return int(first), int(second)
 
 
+def _names(kept: Kept, features: tuple[int, int]) -> list[str]:
+    known = getattr(kept.model, "feature_names_in_", None)
+    scaled = "" if kept.scaling is None else " (scaled)"
+    return [(f"feature {i}" if known is None else str(known[i])) + scaled for i in features]
+
+
 def _shape(text: str | None, kept: Kept) -> tuple[int, ...] | None:
     if text is None:
         return None
+    if text == "lines":
+        return (kept.model.n_features_in_,)
     parts = text.lower().split("x")
     shape = tuple(int(p) for p in parts if p.isdigit())
     if len(shape) != len(parts) or len(shape) not in (2, 3) or int(np.prod(shape)) != kept.model.n_features_in_:
         raise ValueError(
             f"shape {text!r} does not fit {kept.model.n_features_in_} features; "
-            "expected rows x columns, or rows x columns x 3 for colours."
+            "expected rows x columns, rows x columns x 3 for colours, or lines."
         )
     return shape
 

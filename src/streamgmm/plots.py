@@ -24,6 +24,9 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+SMALLEST_SIDE = 8  # fewer numbers are more often readings than pixels
+
+
 def image_shape(n_features: int) -> tuple[int, ...] | None:
     """The shape of a square image of so many numbers, gray or RGB, or None.
 
@@ -32,15 +35,19 @@ def image_shape(n_features: int) -> tuple[int, ...] | None:
     """
     for channels in (1, 3):
         side = isqrt(n_features // channels)
-        if side > 1 and side * side * channels == n_features:
+        if side >= SMALLEST_SIDE and side * side * channels == n_features:
             return (side, side) if channels == 1 else (side, side, 3)
     return None
+
+
+TITLE_WIDTH = 4.4  # inches that the longest title takes
 
 
 def centroids(mixture: Mixture, grid: Grid | None = None, shape: Sequence[int] | None = None) -> Figure:
     """The means on their grid (a torus if none is given), each with its weight in percent.
 
-    Images are drawn as images (``shape`` is guessed if not given), other features as lines.
+    Images are drawn as images (``shape`` is guessed if not given), other features, or a ``shape`` of one number, as
+    lines.
     """
     return _on_grid(mixture, mixture.means, "means", grid, shape)
 
@@ -52,7 +59,7 @@ def deviations(mixture: Mixture, grid: Grid | None = None, shape: Sequence[int] 
 
 def _on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid | None, shape: Sequence[int] | None) -> Figure:
     grid, weights = grid or torus(mixture.n_components), mixture.weights
-    figure = _figure(1.0 * grid.columns + 0.2, 1.12 * grid.rows + 0.6)
+    figure = _figure(max(TITLE_WIDTH, 1.0 * grid.columns + 0.2), 1.12 * grid.rows + 0.6)
     axes = np.atleast_2d(figure.subplots(grid.rows, grid.columns, squeeze=False))
     for k, ax in enumerate(axes.ravel()):
         _draw(ax, rows[k], shape, float(rows.min()), float(rows.max()))
@@ -64,9 +71,10 @@ def _on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid | None, shape
 def _draw(ax: Any, row: Floats, shape: Sequence[int] | None, low: float, high: float) -> None:
     """One sample, mean or deviation: an image where it can be one, a line otherwise."""
     shape = tuple(shape) if shape is not None else image_shape(len(row))
-    if shape is None:
-        ax.plot(row, linewidth=0.6)
-        ax.set_ylim(low, high if high > low else low + 1)
+    if shape is None or len(shape) == 1:
+        ax.plot(row, linewidth=0.8)
+        edge = 0.05 * (high - low) if high > low else 0.5
+        ax.set_ylim(low - edge, high + edge)
     else:
         picture = np.asarray(row).reshape(shape)
         ax.imshow(np.clip(picture, 0, 1) if picture.ndim == 3 else picture, cmap="gray", vmin=low, vmax=high)
@@ -79,7 +87,7 @@ def samples(mixture: Mixture, n: int = 64, seed: int = 0, shape: Sequence[int] |
     drawn, components = mixture.sample(n, seed)
     columns = max(1, isqrt(n))
     rows = -(-n // columns)
-    figure = _figure(1.0 * columns + 0.2, 1.12 * rows + 0.6)
+    figure = _figure(max(TITLE_WIDTH, 1.0 * columns + 0.2), 1.12 * rows + 0.6)
     for i, ax in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
         if i >= n:
             ax.set_axis_off()
@@ -111,12 +119,12 @@ def scores(values: Floats, threshold: float | None = None) -> Figure:
     figure = _figure(6, 3.2)
     ax = figure.subplots()
     low, high = np.quantile(values, [0.001, 0.999])
-    ax.hist(np.clip(values, low, high), bins=60, color="tab:blue")
+    ax.hist(np.clip(values, low, high), bins=60, color="tab:blue", weights=np.full(len(values), 100 / len(values)))
     if threshold is not None:
         ax.axvline(threshold, color="tab:red", label=f"anomalies lie below {threshold:.1f}")
         ax.legend(fontsize=8)
     ax.set_xlabel("log-likelihood (nats)")
-    ax.set_ylabel("samples")
+    ax.set_ylabel("share of samples (%)")
     return figure
 
 
@@ -124,6 +132,8 @@ def density(mixture: Mixture, first: int = 0, second: int = 1, names: Sequence[s
     """Density of two features (all others summed out), with an ellipse of one deviation for each component."""
     from matplotlib.patches import Ellipse
 
+    if not max(first, second) < mixture.n_features or first == second:
+        raise ValueError(f"features {first} and {second} of {mixture.n_features}; expected two that are there.")
     chosen, weights = [first, second], mixture.weights
     means, deviation = mixture.means[:, chosen], np.sqrt(mixture.covariances[:, chosen])
     likely = weights > 0.1 / len(weights)
@@ -169,6 +179,7 @@ def curve(events: Sequence[dict[str, Any]], others: Mapping[str, Sequence[dict[s
     bottom.plot(*column(events, "sigma"), label="σ", color="tab:green")
     bottom.plot(*column(events, "learning_rate"), label="learning rate", color="tab:purple")
     bottom.set_yscale("log")
+    bottom.set_ylabel("σ, learning rate")
     bottom.set_xlabel("samples")
     bottom.legend(fontsize=8)
     for ax in (top, bottom):
@@ -183,7 +194,7 @@ def filters(grid: Grid, sigmas: Sequence[float]) -> Figure:
     for ax, sigma in zip(figure.subplots(1, len(sigmas), squeeze=False)[0], sigmas, strict=True):
         weights = smoothing_matrix(grid, sigma)[middle].reshape(grid.rows, grid.columns)
         ax.imshow(weights, cmap="viridis", vmin=0)
-        ax.set_title(f"σ = {sigma:g} (peak {weights.max():.2f})", fontsize=9)
+        ax.set_title(f"σ = {sigma:.3g} (peak {weights.max():.2f})", fontsize=9)
         ax.set_xticks([])
         ax.set_yticks([])
     return figure

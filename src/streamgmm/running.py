@@ -101,7 +101,8 @@ class Journey:
             return  # stopped so early that nothing was learned; the source still has it all
         if self.place.finished:
             training.flush(self.model._training)
-            self._write(self._event("end", bad_rows=self.place.bad, missing_rows=self._missing_rows))
+        kind = "end" if self.place.finished else "stop"
+        self._write(self._event(kind, bad_rows=self.place.bad, missing_rows=self._missing_rows))
         self.save()
 
     @property

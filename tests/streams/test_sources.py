@@ -141,7 +141,7 @@ def test_a_missing_column_is_named(write: Callable[[Path], Path], tmp_path: Path
     [
         ("1,2", "2 columns; expected 3"),
         ("1,2,3,4", "4 columns"),
-        ("1,x,3", "'x' in column 1"),
+        ("1,x,3", "'x' in column b"),
         ("1,,3", "no number in"),
     ],
 )

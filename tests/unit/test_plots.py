@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,11 +22,11 @@ def mixture(features: int, components: int = 6) -> Mixture:
 
 
 def test_gray_means_lie_on_their_grid() -> None:
-    m = mixture(16)
+    m = mixture(64)
     axes = plots.centroids(m, Grid(2, 3)).axes
     assert len(axes) == 6
     for k, ax in enumerate(axes):
-        np.testing.assert_array_equal(ax.images[0].get_array(), m.means[k].reshape(4, 4))
+        np.testing.assert_array_equal(ax.images[0].get_array(), m.means[k].reshape(8, 8))
         assert ax.get_title() == f"{100 * m.weights[k]:.1f} %"
     assert axes[5].title.get_color() == "tab:red"
     below = axes[3].get_position(), axes[0].get_position()
@@ -31,13 +34,32 @@ def test_gray_means_lie_on_their_grid() -> None:
 
 
 def test_colour_and_vectors() -> None:
-    colour = plots.centroids(mixture(12), Grid(2, 3)).axes[0].images[0].get_array()
-    assert colour.shape == (2, 2, 3)
-    m = mixture(7)
+    colour = plots.centroids(mixture(192), Grid(2, 3)).axes[0].images[0].get_array()
+    assert colour.shape == (8, 8, 3)
+    m = mixture(9)
     line = plots.centroids(m, Grid(2, 3)).axes[2].lines[0]
     np.testing.assert_array_equal(line.get_ydata(), m.means[2])
     given = plots.centroids(mixture(12), Grid(2, 3), shape=(3, 4)).axes[0].images[0].get_array()
     assert given.shape == (3, 4)
+    assert not plots.centroids(mixture(64), Grid(2, 3), shape=(64,)).axes[0].images
+
+
+def test_lines_that_are_all_alike_are_seen() -> None:
+    ax = plots.deviations(mixture(5), Grid(2, 3)).axes[0]
+    low, high = ax.get_ylim()
+    assert low < 1 < high
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.ones(5))
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: plots.centroids(mixture(5), Grid(3, 2)), lambda: plots.samples(mixture(5), 4)]
+)
+def test_the_title_has_room(draw: Callable[[], Any]) -> None:
+    figure = draw()
+    figure.canvas.draw()
+    title = figure.get_suptitle()
+    width = figure.findobj(lambda a: getattr(a, "get_text", lambda: "")() == title)[0].get_window_extent().width
+    assert width < figure.bbox.width
 
 
 def test_curves_show_the_events() -> None:
@@ -61,20 +83,20 @@ def test_marks_stand_where_the_events_were() -> None:
 
 
 def test_deviations_are_roots_of_variances() -> None:
-    m = Mixture.from_parameters([0.5, 0.5], np.zeros((2, 16)), np.array([np.full(16, 4.0), np.linspace(1, 9, 16)]))
+    m = Mixture.from_parameters([0.5, 0.5], np.zeros((2, 64)), np.array([np.full(64, 4.0), np.linspace(1, 9, 64)]))
     axes = plots.deviations(m, Grid(1, 2)).axes
     np.testing.assert_allclose(axes[0].images[0].get_array(), 0.5)
-    np.testing.assert_allclose(axes[1].images[0].get_array().ravel(), 1 / np.sqrt(np.linspace(1, 9, 16)))
+    np.testing.assert_allclose(axes[1].images[0].get_array().ravel(), 1 / np.sqrt(np.linspace(1, 9, 64)))
 
 
 def test_samples_are_those_of_the_mixture() -> None:
-    m = mixture(16)
+    m = mixture(64)
     figure = plots.samples(m, 10, seed=3)
     drawn, components = m.sample(10, 3)
     shown = [ax for ax in figure.axes if ax.images]
     assert len(shown) == 10
     for i, ax in enumerate(shown):
-        np.testing.assert_array_equal(ax.images[0].get_array(), drawn[i].reshape(4, 4))
+        np.testing.assert_array_equal(ax.images[0].get_array(), drawn[i].reshape(8, 8))
         assert ax.get_title() == f"from {components[i]}"
 
 
@@ -91,10 +113,15 @@ def test_usage_is_sorted_and_the_dead_are_red() -> None:
 def test_scores_and_their_threshold() -> None:
     values = np.random.default_rng(0).normal(100, 10, 5000)
     [ax] = plots.scores(values, 77.0).axes
-    assert sum(p.get_height() for p in ax.patches) == 5000
+    np.testing.assert_allclose(sum(p.get_height() for p in ax.patches), 100)
     [line] = ax.lines
     assert list(line.get_xdata()) == [77.0, 77.0]
     assert not plots.scores(values).axes[0].lines
+
+
+def test_density_wants_two_features() -> None:
+    with pytest.raises(ValueError, match="features 0 and 1 of 1; expected two"):
+        plots.density(mixture(1))
 
 
 def test_density_of_two_features() -> None:

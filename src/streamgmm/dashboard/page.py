@@ -21,7 +21,15 @@ from streamgmm.plots import image_shape
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf8")
 INK, FAINT = "#7b858f", "#7b858f55"  # legible on white and on black
 BLUE, ORANGE, GREEN, RED, PURPLE = "#4f8fcf", "#e69f00", "#1b9e77", "#d55e00", "#9a7fd1"  # told apart by all eyes
-MARK_COLOURS = {"annealed": PURPLE, "drift": RED, "checkpoint": FAINT, "idle": ORANGE, "resumed": GREEN, "end": INK}
+MARK_COLOURS = {
+    "annealed": PURPLE,
+    "drift": RED,
+    "checkpoint": FAINT,
+    "idle": ORANGE,
+    "resumed": GREEN,
+    "stop": INK,
+    "end": INK,
+}
 LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", "learning_rate": "learning rate"}
 MILLISECONDS = 2000  # a browser without a graphics card works for a fifth of a second at each
 FACTS = "dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 4px } dd { margin: 0 }"
@@ -91,10 +99,10 @@ class _Page:
         plot: Any = figure(name=name, title=title, height=190, sizing_mode="stretch_width", x_range=self._axis,
                       y_axis_type="log" if log else "linear", tools="", toolbar_location=None)  # fmt: skip
         plot.vspan(x="samples", line_color="colour", line_width=1.5, source=self._marks)
-        plot.xaxis.formatter = NumeralTickFormatter(format="0a")
+        plot.xaxis.formatter = NumeralTickFormatter(format="0.[0]a")
         if name in ("throughput", "live"):
             plot.y_range.start = 0
-            plot.yaxis.formatter = NumeralTickFormatter(format="0a")
+            plot.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
         dashes = ("solid", "dashed")
         legend: list[LegendItem] = []
         for (column, colour), dash in zip(lines.items(), dashes, strict=False):
@@ -173,7 +181,7 @@ class _Page:
             "y": rows - at // columns - 0.5,
             "score": model.odd_scores,
             "number": model.odd_numbers,
-            "label": [f"{s:,.0f}" if abs(s) < 1e6 else f"{s:.0e}" for s in model.odd_scores],
+            "label": [_short(s) for s in model.odd_scores.tolist()],
         }
 
 
@@ -239,6 +247,13 @@ def _sparks(rows: npt.NDArray[np.float32], down: int, across: int) -> dict[str, 
         "xs": [along + k % across for k in range(len(some))],
         "ys": [heights[k] + down - 1 - k // across for k in range(len(some))],
     }
+
+
+def _short(score: float) -> str:
+    """Three digits that matter, and no more than six characters or so."""
+    if abs(score) >= 1e6:
+        return f"{score:.0e}"
+    return f"{score:,.0f}" if abs(score) >= 100 else f"{score:.3g}"
 
 
 def _quiet(plot: Any) -> None:

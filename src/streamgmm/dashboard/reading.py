@@ -21,7 +21,7 @@ MARKS = 300
 NARROW = 0.2  # a width at which components no longer hear of each other
 RATE_SECONDS = 0.3
 QUIET_SECONDS = 30  # without an event, a run that has not ended may have been stopped
-MARKED = ("drift", "checkpoint", "idle", "resumed", "end")
+MARKED = ("drift", "checkpoint", "idle", "resumed", "stop", "end")
 COLUMNS = ("samples", "loss", "max_component", "sigma", "learning_rate", "live", "seconds", "rate")
 
 
@@ -155,14 +155,21 @@ class Follower:
             return "The run has not written anything yet."
         if self.model is None:
             return "The run has no whole model file yet; curves are shown as they come."
-        if any(m.get("kind") == "end" for m in self.history.marks[-2:]):
+        if self._last_words("end"):
             return "The run has ended."
+        if self._last_words("stop"):
+            return "The run was stopped; --resume goes on."
         if [m.get("kind") for m in self.history.marks[-2:]] == ["idle", "checkpoint"]:
             return "The run is waiting for data."
         quiet = self._quiet_seconds()
         if quiet > QUIET_SECONDS:
             return f"The run has written nothing for {quiet / 60:,.0f} minutes: it was stopped, or it is waiting."
         return "The run goes on."
+
+    def _last_words(self, kind: str) -> bool:
+        """Whether such an event, and the checkpoint behind it, is all that came lately."""
+        last = self.history.last.get("samples", 0)
+        return any(m.get("kind") == kind and m.get("samples", 0) >= last for m in self.history.marks[-2:])
 
     def _quiet_seconds(self) -> float:
         try:

@@ -67,6 +67,8 @@ def open_source(
         return (lines.Ndjson if json_like else lines.Csv)(pipe, follow=follow, **settings)
     kind, colon, rest = text.partition(":")
     if colon and kind == "glyphs":
+        if columns or id_column:
+            raise SourceError("glyphs have no names of columns; leave --columns and --id away.")
         return _GlyphSource(rest or "A-J", seed)
     if colon and kind == "kafka":
         from streamgmm.streams.kafka import Kafka
@@ -78,6 +80,8 @@ def open_source(
     if not path.exists():
         raise FileNotFoundError(f"{text} does not exist; expected {KINDS}.")
     ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if (columns or id_column) and (path.is_dir() or ending in (".zip", ".npy", ".npz")):
+        raise SourceError(f"{text} has no names of columns; leave --columns and --id away.")
     if path.is_dir() or ending == ".zip":
         return images.Images(path, skip_bad=skip_bad)
     if ending in kinds:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from streamgmm.streams.base import Chunk, Position, Source, SourceError, first_row, rows_per_chunk
 
 READERS = 2  # vectors are slow to decode: two threads keep up with one that learns
+ALLOW_GAPS = "train --missing learn takes such rows"
 GROUP_BYTES = 1 << 25  # row groups up to this size are decoded as a whole, ahead of their turn
 
 
@@ -126,12 +127,12 @@ class Columns(Source):
             column = batch.column(self._columns[0])
             values = column.flatten()
             if column.null_count or (values.null_count and not self._missing):
-                raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r} (see --missing).")
+                raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r} ({ALLOW_GAPS}).")
             return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(batch.num_rows, -1)
         parts = [batch.column(n) for n in self._columns]
         absent = [n for n, part in zip(self._columns, parts, strict=True) if part.null_count]
         if absent and not self._missing:
-            raise SourceError(f"{self.name} has missing values in column {absent[0]!r} (see --missing).")
+            raise SourceError(f"{self.name} has missing values in column {absent[0]!r} ({ALLOW_GAPS}).")
         return np.stack([_numbers(part) for part in parts], axis=1)
 
 

@@ -124,8 +124,8 @@ class Lines(Source):
                 bad.append(Bad(first + at, str(problem)))
                 if not self._skip_bad:
                     raise SourceError(
-                        f"row {first + at} of {self.name} {problem}. Choose columns with --columns, or leave out such "
-                        "rows with --bad-rows skip."
+                        f"row {first + at} of {self.name} {problem}. Choose columns with --columns, name one that "
+                        "is no feature with --id, or leave out such rows with --bad-rows skip."
                     ) from None
                 continue
             kept.append(values)
@@ -163,7 +163,8 @@ class Csv(Lines):
         if len(fields) <= highest or (self._columns is None and len(fields) != self._wanted_fields):
             raise ValueError(f"has {len(fields)} columns; expected {self._wanted_fields}")
         key = None if self._id_place is None else fields[self._id_place]
-        return [_number(fields[i], i, self._missing) for i in self._places or []], key
+        names = self.feature_names or self._places or []
+        return [_number(fields[i], n, self._missing) for i, n in zip(self._places or [], names, strict=True)], key
 
     @property
     def _wanted_fields(self) -> int:
@@ -241,7 +242,7 @@ def _number(value: Any, where: object, missing: bool) -> float:
     if missing and (value is None or value in ABSENT):
         return nan
     if isinstance(value, bool) or value is None or value == "":
-        raise ValueError(f"has no number in column {where} (see --missing)")
+        raise ValueError(f"has no number in column {where} (train --missing learn takes such rows)")
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,0 +1,131 @@
+"""`train` and `score` with silent pipes, columns in another order, other files, and folders left by a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamgmm import StreamingGaussianMixture, running
+from streamgmm.cli import app
+
+runner = CliRunner()
+COMMAND = [sys.executable, "-m", "streamgmm.cli"]
+SMALL = ["--components", "4", "--json"]
+
+
+def rows(count: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal([0.2, 0.5, 0.8], [0.05, 0.1, 0.02], (count, 3))
+
+
+def table(path: Path, x: np.ndarray, names: str = "a,b,c") -> Path:
+    np.savetxt(path, x, delimiter=",", header=names, comments="", fmt="%.6f")
+    return path
+
+
+def train(*args: str | Path, ok: bool = True) -> dict[str, object]:
+    result = runner.invoke(app, ["train", *map(str, args), *SMALL])
+    assert (result.exit_code == 0) == ok, result.output
+    return json.loads(result.stdout) if ok else {"error": result.output + str(result.exception)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_silent_pipe_can_be_left(tmp_path: Path, number: signal.Signals) -> None:
+    command = [*COMMAND, "train", "-", "--out", str(tmp_path / "run"), *SMALL]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(table(tmp_path / "x.csv", rows(2500)).read_bytes())
+    process.stdin.flush()
+    events = tmp_path / "run" / running.EVENTS
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (events.exists() and '"samples": 2400' in events.read_text()):
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert running.open_model(tmp_path / "run" / running.MODEL).model.n_samples_seen_ == 2500
+
+
+def test_a_run_that_has_enough_does_not_wait_for_the_pipe_to_end(tmp_path: Path) -> None:
+    end, begin = os.pipe()
+    os.write(begin, table(tmp_path / "x.csv", rows(1500)).read_bytes())
+    command = [*COMMAND, "train", "-", "--samples", "1000", "--out", str(tmp_path / "run"), *SMALL]
+    result = subprocess.run(command, stdin=end, capture_output=True, timeout=60)
+    os.close(begin)
+    os.close(end)
+    assert result.returncode == 0, result.stderr
+
+
+def test_columns_are_told_apart_by_name(tmp_path: Path) -> None:
+    x = rows(6000)
+    train(table(tmp_path / "x.csv", x), "--out", tmp_path / "run", "--scale", "standard")
+    scores = {}
+    for name, order in {"a,b,c": [0, 1, 2], "c,a,b": [2, 0, 1], "b,d,a,c": [1, 1, 0, 2]}.items():
+        out = tmp_path / "scores.csv"
+        given = table(tmp_path / "y.csv", rows(500, 1)[:, order], name)
+        assert runner.invoke(app, ["score", str(tmp_path / "run"), str(given), "--out", str(out)]).exit_code == 0
+        scores[name] = out.read_text()
+    assert scores["a,b,c"] == scores["c,a,b"] == scores["b,d,a,c"]
+    strange = table(tmp_path / "z.csv", rows(10), "a,b,z")
+    result = runner.invoke(app, ["score", str(tmp_path / "run"), str(strange)])
+    assert result.exit_code == 1
+    assert "has no column 'c', which the model has learned" in str(result.exception)
+    with pytest.warns(UserWarning, match="scaled by 'standard'"):
+        loaded = StreamingGaussianMixture.load(tmp_path / "run" / running.MODEL)
+    assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_another_file_is_learned_from_its_beginning(tmp_path: Path) -> None:
+    first, second = table(tmp_path / "x.csv", rows(2000)), table(tmp_path / "y.csv", rows(700, 1))
+    assert train(first, "--out", tmp_path / "run")["samples"] == 2000
+    assert train(first, "--out", tmp_path / "run", "--resume")["samples"] == 2000
+    assert train(second, "--out", tmp_path / "run", "--resume")["samples"] == 2700
+    with second.open("a") as file:
+        file.write("0.2,0.5,0.8\n")
+    assert train(second, "--out", tmp_path / "run", "--resume")["samples"] == 2701
+
+
+def test_a_kill_before_the_last_name_was_given(tmp_path: Path) -> None:
+    given = table(tmp_path / "x.csv", rows(2000))
+    train(given, "--out", tmp_path / "run")
+    (tmp_path / "run" / running.MODEL).rename(tmp_path / "run" / f".{running.MODEL}.next")
+    assert train(given, "--out", tmp_path / "run", "--resume")["samples"] == 2000
+    assert (tmp_path / "run" / running.MODEL).exists()
+
+
+def test_a_run_that_stopped_for_a_gap_goes_on_without_such_rows(tmp_path: Path) -> None:
+    given = table(tmp_path / "x.csv", rows(3000))
+    lines = given.read_text().splitlines()
+    lines[2501] = "0.2,,0.8"
+    given.write_text("\n".join(lines) + "\n")
+    train(given, "--out", tmp_path / "run", "--checkpoint-every", "1000", ok=False)
+    again = train(given, "--out", tmp_path / "run", "--resume", "--missing", "skip")
+    assert (again["samples"], again["missing_rows"]) == (2999, 1)
+
+
+def test_scores_do_not_overwrite_what_is_scored(tmp_path: Path) -> None:
+    given = table(tmp_path / "x.csv", rows(2000))
+    train(given, "--out", tmp_path / "run")
+    result = runner.invoke(app, ["score", str(tmp_path / "run"), str(given), "--out", str(given)])
+    assert result.exit_code == 1
+    assert "choose another file" in str(result.exception)
+    assert len(given.read_text().splitlines()) == 2001
+
+
+def test_a_pipe_has_one_pass(tmp_path: Path) -> None:
+    assert "read only once" in str(train("-", "--passes", "3", "--out", tmp_path / "run", ok=False)["error"])
+
+
+def test_short_warm_ups_leave_their_events(tmp_path: Path) -> None:
+    train(table(tmp_path / "x.csv", rows(900)), "--out", tmp_path / "run", "--scale", "minmax")
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    assert kinds.count("check") == 18
