@@ -130,3 +130,25 @@ def test_configuration(vectors: str) -> None:
         open_source(f"{vectors}?no.such.thing=1")
     with pytest.raises(SourceError, match="would load code"):
         open_source(f"{vectors}?plugin.library.paths=x")
+
+
+def test_vectors_that_begin_like_json_are_vectors(brokers: Brokers) -> None:
+    first = b"[" + np.ones(3, "<f4").tobytes()[1:]
+    url = brokers.fill("like-json", [first, *(np.full(3, i, "<f4").tobytes() for i in range(5))], partition=0)
+    [chunk] = open_source(url).chunks()
+    assert chunk.rows.shape == (6, 3)
+    assert chunk.rows[1:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_empty_message_says_nothing_about_the_others(brokers: Brokers) -> None:
+    url = brokers.fill("empty-first", [b"", b"[1.0, 2.0, 3.0]", b"[4.0, 5.0, 6.0]"], partition=0)
+    [chunk] = open_source(url, skip_bad=True).chunks()
+    assert chunk.rows.tolist() == [[1, 2, 3], [4, 5, 6]]
+    [rest] = open_source(url, skip_bad=True).chunks({**chunk.position, "row": 2, "offsets": {"0": 2}})
+    assert rest.rows.tolist() == [[4, 5, 6]]
+
+
+def test_objects_have_names(brokers: Brokers) -> None:
+    source = open_source(brokers.fill("objects-named", [b'{"a": 1, "b": 2}', b'{"b": 4, "a": 3}'], partition=0))
+    assert [c.rows.tolist() for c in source.chunks()] == [[[1, 2], [3, 4]]]
+    assert source.feature_names == ["a", "b"]
