@@ -90,3 +90,21 @@ def test_it_never_imports_the_training() -> None:
     code = "import sys, streamgmm.dashboard.reading; print([m for m in sys.modules if m.startswith('streamgmm.')])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert eval(found) == ["streamgmm.dashboard", "streamgmm.dashboard.reading"]
+
+
+def test_a_long_run_is_painted_less_often(tmp_path: Path) -> None:
+    from streamgmm.dashboard.page import _Page
+
+    def happens(kind: str, samples: int) -> int:
+        with (tmp_path / "events.jsonl").open("a") as file:
+            file.write(json.dumps(check(samples, kind)) + "\n")
+        page.update()
+        return len(page._curve.data["samples"])
+
+    follower = Follower(tmp_path)
+    page = _Page(follower)
+    assert happens("check", 10_000) == 1
+    assert happens("check", 10_100) == 1  # one per cent more can wait
+    assert happens("check", 10_300) == 3
+    assert happens("check", 10_301) == 3
+    assert happens("drift", 10_302) > 3  # news cannot

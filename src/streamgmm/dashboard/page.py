@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ MARK_COLOURS = {
 }
 LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", "learning_rate": "learning rate"}
 MILLISECONDS = 2000  # a browser without a graphics card works for a fifth of a second at each
+GROWTH, SLOWEST = 1.02, 10.0  # painted anew after 2 % more samples, or ten seconds
 FACTS = "dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 4px } dd { margin: 0 }"
 CELL = 64  # most pixels of a mean on the page: more would only cost time
 
@@ -59,6 +61,7 @@ class _Page:
     def __init__(self, follower: Follower) -> None:
         self._follower, self._shown = follower, -1
         self._shown_model: Model | None = None
+        self._painted: tuple[float, int, list[dict[str, Any]], Model | None] = (0.0, 0, [], None)
         self._shown_points: tuple[int, int, int] = (0, 0, 0)  # of which history, thinned how much, how many
         self._curve = ColumnDataSource({name: [] for name in COLUMNS})
         self._marks = ColumnDataSource({"samples": [], "colour": [], "kind": []})
@@ -122,7 +125,7 @@ class _Page:
         """Reads what is new and shows it; nothing is sent to the page unless something has changed."""
         self._follower.look()
         self._state.text = f"<span role='status'>{escape(self._follower.state)}</span>"
-        if self._follower.version == self._shown:
+        if self._follower.version == self._shown or not self._worth_painting():
             return
         self._shown = self._follower.version
         history, model = self._follower.history, self._follower.model
@@ -146,6 +149,19 @@ class _Page:
             return
         self._show_means(model)
         self._show_strange(model)
+
+    def _worth_painting(self) -> bool:
+        """Whether enough has happened: the longer a run, the less a moment changes, and painting takes time from it."""
+        history, now = self._follower.history, time.monotonic()
+        samples = history.last.get("samples", 0)
+        news = [m for m in history.marks if m.get("kind") != "checkpoint"][-1:]
+        painted, shown, known, model = self._painted
+        grown = samples < shown or samples >= GROWTH * shown
+        fresh = news != known or (model is None) != (self._follower.model is None)
+        if not grown and not fresh and now - painted < SLOWEST:
+            return False
+        self._painted = (now, samples, news, self._follower.model)
+        return True
 
     def _show_curves(self, history: History) -> None:
         """Sends what is new; everything only after the curves were thinned or begun anew."""
