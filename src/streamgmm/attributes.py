@@ -16,34 +16,42 @@ class Learned:
 
     @property
     def mixture_(self) -> Mixture:
+        """The mixture as it is now: a copy that later training does not change."""
         return Mixture(self._attribute.parameters)
 
     @property
     def weights_(self) -> Floats:
+        """Weights of the components, (K,)."""
         return Mixture.view(self._attribute.parameters).weights
 
     @property
     def means_(self) -> Floats:
+        """Means, (K, D)."""
         return Mixture.view(self._attribute.parameters).means
 
     @property
     def precisions_(self) -> Floats:
+        """Precisions, (K, D)."""
         return Mixture.view(self._attribute.parameters).precisions
 
     @property
     def covariances_(self) -> Floats:
+        """Variances, (K, D)."""
         return Mixture.view(self._attribute.parameters).covariances
 
     @property
     def sigma_(self) -> float:
+        """Width of the annealing; ``sigma_min`` once it is over."""
         return self._attribute.annealing.sigma
 
     @property
     def learning_rate_(self) -> float:
+        """The rule's present learning rate."""
         return self._attribute.rule.learning_rate(self._attribute.rule_state)
 
     @property
     def n_samples_seen_(self) -> int:
+        """Samples learned so far."""
         return self._attribute.n_samples
 
     @property

@@ -59,6 +59,16 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     random_state : int, RandomState, Generator or None.
     verbose : 1 shows a live line during ``fit``.
 
+    Attributes
+    ----------
+    weights_, means_, precisions_, covariances_ : parameters, shapes (K,), (K, D), (K, D), (K, D).
+    mixture_ : the `Mixture` of this moment, for scores and samples without the training.
+    sigma_, learning_rate_ : how far the annealing has come; it is over when ``sigma_`` is ``sigma_min``.
+    n_samples_seen_, n_rows_skipped_ : samples learned, and rows left out because they held nothing but NaN.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+
+    Sample weights are counts: 2 learns a row twice, 0.5 takes half a step. Do not divide them by their sum.
+
     Examples
     --------
     >>> import numpy as np
@@ -278,7 +288,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     def score(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> float:
         """Mean exact log-likelihood of the rows of X, weighted by ``sample_weight`` (N,) if given."""
         values = self.score_samples(X)
-        return float(np.average(values, weights=inputs.sample_weights(sample_weight, values)))
+        return float(np.average(values, weights=inputs.sample_weights(sample_weight, values, counts=False)))
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Number of the best component for each row: (N,)."""

@@ -17,6 +17,7 @@ from streamgmm.kernels import Rows, first_unfit_row
 CHUNK_BYTES = 1 << 24  # data are converted to float in pieces of about this size, never as a whole
 FAR_OUTSIDE = 10.0  # the random start suits data around [-1, 1]; beyond this it takes long to reach them
 NARROW = 0.2  # of 1/precision_max: features whose variance is all below it look constant to the model
+SMALL_COUNT = 0.05  # weights that are all smaller were probably divided by their sum
 LIMITS = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e150}  # differences of two such numbers stay finite
 
 
@@ -92,13 +93,25 @@ def portions(
         yield Portion(stop, piece if piece.dtype == np.uint8 else piece.astype(dtype, copy=False), shares)
 
 
-def sample_weights(values: npt.ArrayLike | None, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
-    """Weights from a user, one a row; raises unless they are finite, not negative and not all zero."""
+def sample_weights(
+    values: npt.ArrayLike | None, rows: npt.NDArray[Any], *, counts: bool = True
+) -> npt.NDArray[np.float64] | None:
+    """Weights from a user, one a row; raises unless they are finite, not negative and not all zero.
+
+    Warns of ``counts`` that are all so small that hardly anything would be learned.
+    """
     if values is None:
         return None
     weights: npt.NDArray[np.float64] = _check_sample_weight(values, rows, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError(f"all {len(weights)} sample weights are zero; expected at least one that is positive.")
+    if counts and weights.max() < SMALL_COUNT:
+        warnings.warn(
+            f"the largest sample weight is {weights.max():.3g}; weights are counts, so hardly anything is learned. "
+            "Multiply them, so that they are 1 on average.",
+            UserWarning,
+            stacklevel=4,
+        )
     return weights
 
 

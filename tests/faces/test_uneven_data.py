@@ -116,6 +116,11 @@ class TestWeights:
         assert peak < 150e6  # the rows themselves would be 320 MB
         assert model.n_samples_seen_ == 40_002
 
+    def test_weights_that_were_divided_by_their_sum_are_warned_of(self) -> None:
+        x = np.random.default_rng(0).random((500, 3))
+        with pytest.warns(UserWarning, match=r"largest sample weight is 0\.002; weights are counts"):
+            StreamingGaussianMixture(4, random_state=0).partial_fit(x, sample_weight=np.full(500, 1 / 500))
+
 
 class TestMissingValues:
     def test_the_tag_follows(self) -> None:
