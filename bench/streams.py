@@ -38,7 +38,8 @@ def sources(quick: bool) -> list[Table]:
         "Training from a stream",
         "K=64, D=784, MNIST rows as float32: rows per second of a whole run (reading, learning, scoring every "
         f"sixteenth row for the anomaly sketch, events, checkpoints), {ROWS:,} rows again and again, ÷ partial_fit on "
-        "the same array in memory; Parquet files hold them all, the others are read anew. Parquet: a column of vectors that may be null, as pyarrow writes it unasked "
+        "the same array in memory; Parquet files hold them all, the others are read anew. Parquet: a column of vectors "
+        "that may be null, as pyarrow writes it unasked "
         "(dictionary, snappy). Parquet, plain: declared free of nulls, no dictionary, lz4. The broker is librdkafka's "
         "mock in a process of its own on the same two cores, messages compressed by lz4.",
         ["rule", "source", "rows/s", "÷ memory", "÷ memory, least", "÷ memory, most"],
