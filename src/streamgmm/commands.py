@@ -148,9 +148,9 @@ def train(
     people.print(
         f"{place.samples:,} samples learned{skipped}; the model is {escape(str(out / running.MODEL))}.{ending}"
     )
-    names = getattr(journey.model, "feature_names_in_", None)
+    names = running.feature_names(journey.model)
     if names is not None:
-        shown = ", ".join(map(str, names[:8])) + (" …" if len(names) > 8 else "")
+        shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
         people.print(escape(f"features: {shown}"))
     if final.annealing.sigma > final.schedule.sigma_min:
         people.print(

@@ -84,9 +84,9 @@ def _widest_features(means: np.ndarray) -> tuple[int, int]:
 
 
 def _names(kept: Kept, features: tuple[int, int]) -> list[str]:
-    known = getattr(kept.model, "feature_names_in_", None)
+    known = running.feature_names(kept.model)
     scaled = "" if kept.scaling is None else " (scaled)"
-    return [(f"feature {i}" if known is None else str(known[i])) + scaled for i in features]
+    return [(f"feature {i}" if known is None else known[i]) + scaled for i in features]
 
 
 def _shape(text: str | None, kept: Kept) -> tuple[int, ...] | None:

@@ -78,7 +78,8 @@ class Journey:
 
     def go(self) -> Iterator[Progress]:
         """Learns until the source ends or ``stop`` says so; gives word after every chunk."""
-        saved, at, ended = self.place.samples, time.perf_counter(), self.place.finished
+        before, ended = self.place.samples, self.place.finished
+        saved, at = before, time.perf_counter()
         self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
         for chunk in self._chunks():
             self._take(chunk)
@@ -91,7 +92,7 @@ class Journey:
                 break
         else:
             self.place.finished = not self.stop()
-        if ended and self.place.finished and self.place.samples == saved:
+        if ended and self.place.finished and self.place.samples == before:
             return  # it had ended before, and nothing was new
         if self.place.finished and self._first_rows:
             self._write_checks(self._end_warm_up())
@@ -152,7 +153,7 @@ class Journey:
         dtype = self.model._training.parameters.dtype if self._started else None
         for chunk in self.source.chunks(position):
             if len(chunk.rows):
-                self._features = self._features or self._known_features() or self.source.feature_names
+                self._features = self._features or feature_names(self.model) or self.source.feature_names
                 rows = by_name(chunk.rows, self.source.feature_names, self._features, self.source.name)
                 chunk = chunk._replace(rows=rows)
                 dtype = dtype or _float_type(chunk.rows)
@@ -176,10 +177,6 @@ class Journey:
         seconds = self._seconds()
         kinds = ((kind, check) for check in checks for kind in ["drift"] * check.drift + ["check"])
         self._write(*(events.record(kind, check, seconds) for kind, check in kinds))
-
-    def _known_features(self) -> list[str] | None:
-        names = getattr(self.model, "feature_names_in_", None)
-        return None if names is None else [str(n) for n in names]
 
     def _fit_rows(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Rows that may be learned, with their numbers."""
@@ -266,6 +263,12 @@ class Journey:
         if newest.exists():
             os.replace(newest, self.folder / PREVIOUS)
         os.replace(fresh, newest)
+
+
+def feature_names(model: StreamingGaussianMixture) -> list[str] | None:
+    """Names of the features that a model has learned, if they have any."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(n) for n in names]
 
 
 def _float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from streamgmm import inputs
 from streamgmm.mixture import Mixture
-from streamgmm.running import Kept
+from streamgmm.running import Kept, feature_names
 from streamgmm.streams.base import Chunk, Source, SourceError, ahead, by_name
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -31,9 +31,8 @@ def scored(kept: Kept, source: Source, contamination: float) -> Iterator[Columns
     for chunk in ahead(source.chunks()):
         if not len(chunk.rows):
             continue
-        known = getattr(kept.model, "feature_names_in_", None)
-        wanted = None if known is None else [str(n) for n in known]
-        chunk = chunk._replace(rows=by_name(chunk.rows, source.feature_names, wanted, source.name))
+        rows = by_name(chunk.rows, source.feature_names, feature_names(kept.model), source.name)
+        chunk = chunk._replace(rows=rows)
         found = _scores(mixture, kept, source, chunk)
         if threshold is not None:
             found["p_value"] = usual.p_values(found["log_likelihood"])

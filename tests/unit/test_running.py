@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamgmm import StreamingGaussianMixture, running
+from streamgmm import StreamingGaussianMixture, events, running
 from streamgmm.recent import WINDOW
 from streamgmm.running import Journey
 from streamgmm.streams.arrays import Array
@@ -90,3 +90,17 @@ def test_the_position_after_all_passes_is_the_end_of_the_last(tmp_path: Path) ->
     for _ in journey.go():
         pass
     assert journey.place.samples == 3 * len(ROWS)
+
+
+def test_what_came_after_the_end_is_ended_too(tmp_path: Path) -> None:
+    """Even if the last new row was in a checkpoint already, a pending batch is learned."""
+    batches = StreamingGaussianMixture(4, annealing=False, batch_size=16, random_state=0)
+    journey = Journey(tmp_path, Array("rows", ROWS[:1000]), batches, checkpoint_every=1)
+    for _ in journey.go():
+        pass
+    journey.source = Array("rows", ROWS[:1010])
+    for _ in journey.go():
+        pass
+    assert len(journey.model._training.pending) == 0
+    kinds = [e["kind"] for e in events.read(tmp_path / running.EVENTS)]
+    assert kinds.count("end") == 2
