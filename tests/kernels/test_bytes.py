@@ -62,3 +62,15 @@ def test_only_bytes_take_a_factor() -> None:
     p = random_parameters(np.random.default_rng(0), 2, 3)
     with pytest.raises(ValueError, match="only bytes take a factor"):
         kernels.score(p, np.zeros((1, 3)), 0.5)
+
+
+def test_values_join_into_rows() -> None:
+    values = [bytes([i] * 5) for i in range(7)]
+    out = np.zeros((7, 5), np.uint8)
+    kernels.join(values, out)
+    assert out.tobytes() == b"".join(values)
+    with pytest.raises(ValueError, match="differ in length"):
+        kernels.join([*values[:6], b"1234"], out)
+    with pytest.raises(ValueError, match="differ in number"):
+        kernels.join(values[:6], out)
+    assert out.tobytes() == b"".join(values)

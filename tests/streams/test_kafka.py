@@ -152,3 +152,18 @@ def test_objects_have_names(brokers: Brokers) -> None:
     source = open_source(brokers.fill("objects-named", [b'{"a": 1, "b": 2}', b'{"b": 4, "a": 3}'], partition=0))
     assert [c.rows.tolist() for c in source.chunks()] == [[[1, 2], [3, 4]]]
     assert source.feature_names == ["a", "b"]
+
+
+def test_nothing_but_empty_messages(brokers: Brokers) -> None:
+    url = brokers.fill("empty-all", [b"", b"", b""], partition=0)
+    [chunk] = open_source(url, skip_bad=True).chunks()
+    assert len(chunk.rows) == 0
+    assert [b.row for b in chunk.bad] == [0, 1, 2]
+
+
+def test_messages_of_any_size_one_burst_after_another(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgmm.streams.kafka.BURST_BYTES", 700)
+    rows = np.arange(64, dtype="<f4").reshape(16, 4)
+    url = brokers.fill("bursts", [row.tobytes() for row in rows for _ in range(20)], partition=3)
+    found = np.concatenate([c.rows for c in open_source(url).chunks()])
+    np.testing.assert_array_equal(found, np.repeat(rows, 20, axis=0))

@@ -177,6 +177,24 @@ class TestTables:
         rows = all_rows(open_source(path, columns=["flag", "price"], missing=True))
         np.testing.assert_array_equal(rows, [[1, 1.25], [np.nan, 2.5]])
 
+    @pytest.mark.parametrize("columns", [["c", "a"], ["v"]])
+    def test_large_row_groups_are_read_piece_by_piece(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: list[str]
+    ) -> None:
+        monkeypatch.setattr("streamgmm.streams.columns.GROUP_BYTES", 1000)
+        monkeypatch.setattr("streamgmm.streams.base.CHUNK_BYTES", 80)
+        x = np.arange(300.0).reshape(100, 3)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(x[:, [2, 0]].ravel()), 2)
+        table = pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "v": vectors})
+        source = open_source(self.write(tmp_path, table), columns=columns, id_column="b")
+        chunks = list(source.chunks())
+        assert [len(c.rows) for c in chunks] == [10] * 10
+        np.testing.assert_array_equal(np.concatenate([c.rows for c in chunks]), x[:, [2, 0]])
+        assert sum((c.ids for c in chunks if c.ids), ()) == tuple(x[:, 1])
+        later = list(source.chunks({"row": 47}))
+        np.testing.assert_array_equal(np.concatenate([c.rows for c in later]), x[47:, [2, 0]])
+        assert later[0].ids == tuple(x[47:50, 1])
+
     def test_times_are_not_numbers(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, pa.table({"at": pa.array([1, 2], pa.timestamp("s")), "a": [1.0, 2.0]}))
         with pytest.raises(SourceError, match=r"column 'at' of x\.parquet holds timestamp\[.*\], not numbers"):

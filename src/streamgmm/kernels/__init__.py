@@ -25,6 +25,7 @@ __all__ = [
     "component_scores",
     "em_steps",
     "first_unfit_row",
+    "join",
     "merge_rows",
     "natural_steps",
     "padded",
@@ -364,3 +365,11 @@ def first_unfit_row(x: Floats, limit: float, gaps: bool = False) -> int | None:
     """Number of the first row with a magnitude beyond ``limit``, or a NaN unless ``gaps`` allows it.  IN x (N, D)."""
     row = _native.first_unfit_row(_side_by_side(x, x.dtype), limit, gaps)
     return None if row < 0 else row
+
+
+def join(values: list[bytes], out: npt.NDArray[np.uint8]) -> None:
+    """Puts one value into each row; unlike ``b"".join`` it keeps no other thread waiting.
+
+    IN values, all as long as a row, OUT out (N, width).
+    """
+    _native.join(values, out)

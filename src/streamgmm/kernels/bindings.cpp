@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -245,6 +246,22 @@ template <class T> std::int64_t first_unfit_row(Samples<T> x, double limit, bool
     return found < rows ? std::int64_t(found) : -1;
 }
 
+// Values of equal length, one after the other; all but finding them happens without the interpreter's lock.
+void join(const nb::list &values, nb::ndarray<std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+    const std::size_t rows = out.shape(0), width = out.shape(1);
+    require(nb::len(values) == rows, "rows and values differ in number");
+    std::vector<const char *> from;
+    from.reserve(rows);
+    for (nb::handle value : values) {
+        const nb::bytes bytes = nb::cast<nb::bytes>(value);
+        require(bytes.size() == width, "values differ in length");
+        from.push_back(bytes.c_str());
+    }
+    std::uint8_t *to = out.data();
+    nb::gil_scoped_release unlocked;
+    for (std::size_t i = 0; i < rows; ++i) std::memcpy(to + i * width, from[i], width);
+}
+
 template <class T> using Line = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class T> double read_all(Line<T> values, std::size_t times) {
@@ -300,6 +317,7 @@ NB_MODULE(_native, m) {
     m.doc() = "Loops over samples, components and features. Call them through streamgmm.kernels, which checks arguments.";
     bind<float>(m);
     bind<double>(m);
+    m.def("join", &join, "values"_a, "out"_a.noconvert());
     m.def("smooth_losses", &smooth_losses, "state"_a.noconvert(), "losses"_a.noconvert(), "max_components"_a.noconvert(),
           "batch_size"_a, "period"_a, "opening"_a, "robust"_a, "farthest"_a);
     m.def("widths", &widths, "Vector widths that this machine can run, narrowest first.");

@@ -77,7 +77,7 @@ def first_row(start: Position | None) -> int:
     return 0 if start is None else int(start["row"])
 
 
-def ahead(chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, depth: int = 3) -> Iterator[T]:
+def ahead(chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, depth: int = 6) -> Iterator[T]:
     """The same chunks, read by a thread of its own, at most ``depth`` ahead: reading overlaps with learning.
 
     Ends when ``stop`` says so while nothing comes.

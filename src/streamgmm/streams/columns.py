@@ -16,7 +16,11 @@ from streamgmm.streams.base import Chunk, Position, Source, SourceError, first_r
 
 READERS = 2  # vectors are slow to decode: two threads keep up with one that learns
 ALLOW_GAPS = "train --missing learn takes such rows"
-GROUP_BYTES = 1 << 25  # row groups up to this size are decoded as a whole, ahead of their turn
+GROUP_BYTES = 1 << 25  # row groups up to this size, decoded, are read as a whole, ahead of their turn
+TOGETHER = 4  # chunks decoded at once where a row is spread over columns, each of which costs a little by itself
+
+Piece = tuple[npt.NDArray[Any], tuple[Any, ...] | None]
+"""Rows, and their identifiers."""
 
 
 class Columns(Source):
@@ -40,27 +44,25 @@ class Columns(Source):
                 schema = self._file.schema
         except (pa.ArrowInvalid, OSError) as problem:
             raise SourceError(f"{self.name} is not a whole Parquet or Arrow file ({problem!s:.100}).") from problem
-        self._columns = list(
-            columns
-            or (
-                n for n in schema.names if n not in (id_column, *_index(schema)) and _numeric(pa, schema, n, plain=True)
-            )
-        )
+        names = schema.names
+        kinds = dict(zip(names, schema.types, strict=True))
+        others = {id_column, *_index(schema)}
+        self._columns = list(columns or (n for n in names if n not in others and _numeric(pa, kinds[n], plain=True)))
         for name in [*self._columns, *([id_column] if id_column else [])]:
-            if schema.names.count(name) > 1:
-                raise SourceError(f"{self.name} has {schema.names.count(name)} columns {name!r}; rename them.")
-            if name not in schema.names:
-                raise SourceError(f"{self.name} has no column {name!r}; it has {', '.join(schema.names[:20])}.")
-            if name in self._columns and not _numeric(pa, schema, name):
-                raise SourceError(f"column {name!r} of {self.name} holds {schema.field(name).type}, not numbers.")
+            if name not in kinds:
+                raise SourceError(f"{self.name} has no column {name!r}; it has {', '.join(names[:20])}.")
+            if len(kinds) < len(names) and names.count(name) > 1:
+                raise SourceError(f"{self.name} has {names.count(name)} columns {name!r}; rename them.")
+            if name in self._columns and not _numeric(pa, kinds[name]):
+                raise SourceError(f"column {name!r} of {self.name} holds {kinds[name]}, not numbers.")
         if not self._columns:
-            raise SourceError(f"{self.name} has no numeric column; it has {', '.join(schema.names[:20])}.")
-        lists = [n for n in self._columns if pa.types.is_fixed_size_list(schema.field(n).type)]
+            raise SourceError(f"{self.name} has no numeric column; it has {', '.join(names[:20])}.")
+        lists = [n for n in self._columns if pa.types.is_fixed_size_list(kinds[n])]
         if lists and len(self._columns) > 1:
             raise SourceError(f"{self.name} has a column of vectors, {lists[0]!r}, and others. Choose with --columns.")
         self.feature_names = None if lists else self._columns
-        width = schema.field(lists[0]).type.list_size if lists else len(self._columns)
-        self._size = rows_per_chunk(width)
+        self._width = kinds[lists[0]].list_size if lists else len(self._columns)
+        self._size = rows_per_chunk(self._width)
 
     @property
     def n_rows(self) -> int:
@@ -71,17 +73,12 @@ class Columns(Source):
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         skip = first_row(start)
         row, first_group = self._group_of(skip)
-        for batch in self._batches(first_group):
-            first, row = row, row + batch.num_rows
-            if row <= skip:
-                continue
-            part = batch.slice(max(0, skip - first))
-            at = max(first, skip)
-            for i in range(0, part.num_rows, self._size):
-                piece = part.slice(i, self._size)
-                numbers = np.arange(at + i, at + i + piece.num_rows)
-                ids = None if self._id is None else tuple(piece.column(self._id).to_pylist())
-                yield Chunk(self._rows(piece), numbers, {"row": at + i + piece.num_rows}, (), ids)
+        for rows, ids in self._pieces(first_group):
+            first, row = row, row + len(rows)
+            known = max(0, skip - first)
+            if known < len(rows):
+                numbers = np.arange(first + known, row)
+                yield Chunk(rows[known:], numbers, {"row": row}, (), None if ids is None else ids[known:])
 
     def _group_of(self, skip: int) -> tuple[int, int]:
         """The row at which the row group (or record batch) with row ``skip`` begins, and the group's number."""
@@ -95,32 +92,45 @@ class Columns(Source):
             return row, self._file.metadata.num_row_groups
         return 0, 0
 
-    def _batches(self, first_group: int) -> Iterator[Any]:
-        wanted = [*self._columns, *([self._id] if self._id else [])]
+    def _pieces(self, first_group: int) -> Iterator[Piece]:
         if not hasattr(self._file, "iter_batches"):
+            wanted = [*self._columns, *([self._id] if self._id else [])]
             for i in range(self._file.num_record_batches):
-                yield self._file.get_batch(i).select(wanted)
+                batch = self._file.get_batch(i).select(wanted)
+                step = TOGETHER * self._size
+                for start in range(0, batch.num_rows, step):
+                    yield from self._cut(batch.slice(start, step))
             return
-        groups = range(first_group, self._file.metadata.num_row_groups)
+        about = self._file.metadata
         with ThreadPoolExecutor(READERS, thread_name_prefix="streamgmm-parquet") as pool:
             reading: deque[Any] = deque()
-            for group in groups:
-                if self._file.metadata.row_group(group).total_byte_size > GROUP_BYTES:
+            for group in range(first_group, about.num_row_groups):
+                if about.row_group(group).num_rows * self._width * 4 > GROUP_BYTES:
                     yield from _all(reading)
-                    yield from self._group(group, wanted)
+                    yield from self._group(group)
                     continue
-                reading.append(pool.submit(self._whole_group, group, wanted))
+                reading.append(pool.submit(self._whole_group, group))
                 if len(reading) > READERS:
                     yield from reading.popleft().result()
             yield from _all(reading)
 
-    def _whole_group(self, group: int, wanted: list[str]) -> list[Any]:
-        return list(self._group(group, wanted))
+    def _whole_group(self, group: int) -> list[Piece]:
+        return list(self._group(group))
 
-    def _group(self, group: int, wanted: list[str]) -> Iterator[Any]:
-        """Batches of a row group; a file object of its own, because others may be reading."""
+    def _group(self, group: int) -> Iterator[Piece]:
+        """Pieces of a row group; a file object of its own, because others may be reading."""
         file = type(self._file)(self._path, metadata=self._file.metadata, pre_buffer=False)
-        return file.iter_batches(batch_size=self._size, row_groups=[group], columns=wanted, use_threads=False)
+        wanted = [*self._columns, *([self._id] if self._id else [])]
+        size = self._size if self.feature_names is None else TOGETHER * self._size
+        for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=wanted, use_threads=False):
+            yield from self._cut(batch)
+
+    def _cut(self, batch: Any) -> Iterator[Piece]:
+        rows = self._rows(batch)
+        ids = None if self._id is None else tuple(batch.column(self._id).to_pylist())
+        for i in range(0, len(rows), self._size):
+            part = slice(i, i + self._size)
+            yield np.ascontiguousarray(rows[part]), None if ids is None else ids[part]
 
     def _rows(self, batch: Any) -> npt.NDArray[Any]:
         if self.feature_names is None:
@@ -129,11 +139,11 @@ class Columns(Source):
             if column.null_count or (values.null_count and not self._missing):
                 raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r} ({ALLOW_GAPS}).")
             return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(batch.num_rows, -1)
-        parts = [batch.column(n) for n in self._columns]
-        absent = [n for n, part in zip(self._columns, parts, strict=True) if part.null_count]
-        if absent and not self._missing:
-            raise SourceError(f"{self.name} has missing values in column {absent[0]!r} ({ALLOW_GAPS}).")
-        return np.stack([_numbers(part) for part in parts], axis=1)
+        found = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name in self._columns if not self._missing else ():
+            if found[name].null_count:
+                raise SourceError(f"{self.name} has missing values in column {name!r} ({ALLOW_GAPS}).")
+        return np.stack([_numbers(found[name]) for name in self._columns]).T
 
 
 def _all(reading: deque[Any]) -> Iterator[Any]:
@@ -141,9 +151,9 @@ def _all(reading: deque[Any]) -> Iterator[Any]:
         yield from reading.popleft().result()
 
 
-def _numeric(pa: Any, schema: Any, name: str, *, plain: bool = False) -> bool:
+def _numeric(pa: Any, kind: Any, *, plain: bool = False) -> bool:
     """Whether a column can be a feature; only ``plain`` numbers are, unless somebody asks for others."""
-    kind, types = schema.types[schema.names.index(name)], pa.types
+    types = pa.types
     inner = kind.value_type if types.is_fixed_size_list(kind) else kind
     other = types.is_boolean(inner) or types.is_decimal(inner)
     return bool(types.is_floating(inner) or types.is_integer(inner) or (other and not plain))

@@ -8,13 +8,15 @@ depends on what the topic holds and not on which partition happens to answer fir
 from __future__ import annotations
 
 import json
-from collections import deque
+import time
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
+from streamgmm import kernels
 from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError
 from streamgmm.streams.lines import Ndjson
 
@@ -22,7 +24,8 @@ SECONDS = 10.0  # to wait for an answer of the brokers
 BLOCK_BYTES = 1 << 22  # of a partition's messages before it is the next one's turn, judged by the first message
 WAITING_BYTES = 1 << 24  # of all partitions, for their turn; one that has more than its share of it pauses
 MESSAGE_BYTES = 100  # that one takes while it waits, beside its value
-BURST = 200  # messages taken over at once: while they are, whoever learns cannot go on
+BURST_BYTES, BURST_MOST = 1 << 19, 2000  # of messages taken over at once: while they are, whoever learns cannot go on
+PAUSE = 1e-4  # seconds after a burst: who lets go of the interpreter for less has it back before others wake up
 FETCHING = {
     "group.id": "streamgmm",  # required, not used: we assign partitions and keep offsets ourselves
     "enable.auto.commit": False,
@@ -132,19 +135,22 @@ class Kafka(Source):
             chunk = self._json._chunk(values, first, position)
             self.feature_names = self._json.feature_names
             return chunk
-        good = [i for i, value in enumerate(values) if len(value) == self._width and value and not len(value) % 4]
-        bad = []
-        for i in sorted(set(range(len(values))).difference(good)) if len(good) < len(values) else ():
-            reason = f"has {len(values[i])} bytes; expected a vector of float32, {self._width} bytes like the first one"
-            bad.append(Bad(first + i, reason))
-            if not self._skip_bad:
-                raise SourceError(
-                    f"row {first + i} of {self.name} (partition {partition}, offset {offsets[i]}) {reason}. "
-                    "Leave out such rows with --bad-rows skip."
-                )
-        joined = b"".join([values[i] for i in good] if bad else values)
-        rows = np.frombuffer(joined, "<f4").reshape(len(good), (self._width or 0) // 4)
-        return Chunk(rows.astype(np.float32, copy=False), first + np.array(good, np.int64), position, tuple(bad))
+        width = self._width or 0
+        numbers, bad = first + np.arange(len(values)), []
+        if not width or width % 4 or any(len(value) != width for value in values):
+            good = [i for i, value in enumerate(values) if len(value) == width and value and not width % 4]
+            for i in sorted(set(range(len(values))).difference(good)):
+                reason = f"has {len(values[i])} bytes; expected a vector of float32, {width} bytes like the first one"
+                bad.append(Bad(first + i, reason))
+                if not self._skip_bad:
+                    raise SourceError(
+                        f"row {first + i} of {self.name} (partition {partition}, offset {offsets[i]}) {reason}. "
+                        "Leave out such rows with --bad-rows skip."
+                    )
+            values, numbers = [values[i] for i in good], numbers[good]
+        rows = np.empty((len(values), width), np.uint8)
+        kernels.join(values, rows)
+        return Chunk(rows.view("<f4").astype(np.float32, copy=False), numbers, position, tuple(bad))
 
     def _find_form(self, values: list[bytes]) -> None:
         """JSON or raw vectors, and of how many bytes: what the first message with anything in it is."""
@@ -163,12 +169,13 @@ class _Reader:
 
     def __init__(self, client: Any, consumer: Any, topic: str, ends: dict[int, int], at: dict[int, int]) -> None:
         self._client, self._consumer, self._topic, self._ends = client, consumer, topic, ends
-        self._values: dict[int, deque[bytes]] = {p: deque() for p in ends}
-        self._offsets: dict[int, deque[int]] = {p: deque() for p in ends}
+        self._values: dict[int, list[bytes]] = {p: [] for p in ends}
+        self._offsets: dict[int, list[int]] = {p: [] for p in ends}
         self._over = {p for p in ends if at[p] >= ends[p]}
         self._bytes = dict.fromkeys(ends, 0)
         self._most_bytes = WAITING_BYTES // len(ends)
         self._paused: set[int] = set()
+        self._burst = 10
 
     def left(self, p: int) -> bool:
         return bool(self._values[p]) or p not in self._over
@@ -181,10 +188,9 @@ class _Reader:
     def take(self, p: int, count: int) -> tuple[list[bytes], list[int]]:
         """The next ``count`` messages of a partition, fewer at its end, with their offsets."""
         self._await(p, count)
-        number = min(count, len(self._values[p]))
-        values = [self._values[p].popleft() for _ in range(number)]
-        offsets = [self._offsets[p].popleft() for _ in range(number)]
-        self._bytes[p] -= sum(map(len, values)) + MESSAGE_BYTES * number
+        values, offsets = self._values[p][:count], self._offsets[p][:count]
+        del self._values[p][:count], self._offsets[p][:count]
+        self._bytes[p] -= _size(values)
         if self._bytes[p] < self._most_bytes // 2:
             self._resume(p)
         return values, offsets
@@ -203,26 +209,45 @@ class _Reader:
         first = self._consumer.poll(SECONDS)
         if first is None:
             raise SourceError(f"topic {self._topic}: no message came within {SECONDS:g} seconds, though some are left.")
-        for message in (first, *self._consumer.consume(BURST, timeout=0)):  # what is here already
-            p = message.partition()
-            if message.error() is not None:
-                self._stop_for(message.error(), p)
-                continue
-            offset, end = message.offset(), self._ends[p]
-            if offset < end:  # what came after we began is for the next time
-                value = message.value() or b""
-                self._values[p].append(value)
-                self._offsets[p].append(offset)
-                self._bytes[p] += len(value) + MESSAGE_BYTES
-            if offset + 1 >= end:
-                self._over.add(p)
+        messages = [first, *self._consumer.consume(self._burst, timeout=0)]  # what is here already
+        size = self._keep(messages) // len(messages)
+        self._burst = max(1, min(BURST_MOST, BURST_BYTES // max(1, size)))
         for p, size in self._bytes.items():
             if size > self._most_bytes and p != wanted and p not in self._paused | self._over:
                 self._consumer.pause([self._client.TopicPartition(self._topic, p)])
                 self._paused.add(p)
+        time.sleep(PAUSE)
+
+    def _keep(self, messages: list[Any]) -> int:
+        """Sorts messages by partition, all of them at once because that is fast; says how many bytes they take."""
+        message, total = self._client.Message, 0
+        problems = list(map(message.error, messages))
+        if any(problem is not None for problem in problems):
+            for m, problem in zip(messages, problems, strict=True):
+                if problem is not None:
+                    self._stop_for(problem, m.partition())
+            messages = [m for m, problem in zip(messages, problems, strict=True) if problem is None]
+        partitions = list(map(message.partition, messages))
+        for p in set(partitions):
+            its = [m for m, q in zip(messages, partitions, strict=True) if q == p]
+            offsets = list(map(message.offset, its))
+            if offsets[-1] + 1 >= self._ends[p]:  # what came after we began is for the next time
+                self._over.add(p)
+                del offsets[bisect_left(offsets, self._ends[p]) :]
+            values = [m.value() or b"" for m in its[: len(offsets)]]
+            self._values[p] += values
+            self._offsets[p] += offsets
+            self._bytes[p] += _size(values)
+            total += _size(values)
+        return total
 
     def _stop_for(self, problem: Any, p: int) -> None:
         if problem.code() == self._client.KafkaError._PARTITION_EOF:
             self._over.add(p)  # compaction and transactions may leave nothing before the end
         elif not problem.retriable():
             raise SourceError(f"topic {self._topic}: {problem.str()}.")
+
+
+def _size(values: list[bytes]) -> int:
+    """Bytes that messages take while they wait."""
+    return sum(map(len, values)) + MESSAGE_BYTES * len(values)
