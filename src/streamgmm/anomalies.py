@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from math import inf
 from numbers import Real
 from typing import Any, Self
 
@@ -11,8 +13,10 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from streamgmm.estimator import StreamingGaussianMixture
-from streamgmm.recent import RecentQuantiles
+from streamgmm import files, inputs
+from streamgmm.checkpoint import ModelFileError
+from streamgmm.estimator import StreamingGaussianMixture, warn_of_scaling
+from streamgmm.recent import Recent, RecentQuantiles
 
 BLOCK = 256  # rows are scored, then learned, in blocks of this size: nobody is judged by a model that knows it
 
@@ -46,33 +50,42 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         self.contamination = contamination
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
-        """Learns from X (N, D) and sets the threshold so that ``contamination`` of it is flagged."""
-        mixture = self._fresh().fit(X)
+    def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Learns from X (N, D) and sets the threshold so that ``contamination`` of it is flagged.
+
+        Weights (N,) are counts, as in the mixture: a row of weight 3 is there three times.
+        """
+        mixture = self._fresh().fit(X, sample_weight=sample_weight)
         scores = mixture.score_samples(X)
+        weights = inputs.sample_weights(sample_weight, scores, counts=False)
         self._take(mixture, RecentQuantiles())
-        self._quantiles.add(scores)
-        self.offset_ = float(np.quantile(scores, self.contamination))
+        for start in range(0, len(scores), BLOCK):
+            part = slice(start, start + BLOCK)
+            self._quantiles.add(_as_often(scores[part], None if weights is None else weights[part]))
+        self.offset_ = _quantile(scores, weights, self.contamination)
         return self
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+    def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Scores the rows of X (N, D), then learns them, block by block; the threshold follows the latest scores."""
-        if not hasattr(self, "mixture_"):
-            mixture = self._fresh()
-            rows = mixture._start(X)
+        known = hasattr(self, "mixture_")
+        mixture = self.mixture_ if known else self._fresh()
+        rows = mixture._valid(X) if known else mixture._fresh_rows(X)
+        weights = inputs.sample_weights(sample_weight, rows)
+        if not known:
+            mixture._start(X, rows)
             self._take(mixture, RecentQuantiles())
-            self.offset_ = -np.inf  # nothing is unusual yet
-        else:
-            rows = self.mixture_._valid(X)
+            self.offset_ = -inf  # nothing is unusual yet
         for start in range(0, len(rows), BLOCK):
             block = rows[start : start + BLOCK]
-            annealing = self.mixture_.sigma_ > self.mixture_.sigma_min
+            counts = None if weights is None else weights[start : start + BLOCK]
+            if counts is not None and not counts.any():
+                continue
+            annealing = mixture.sigma_ > mixture.sigma_min
             if not annealing:
-                self._quantiles.add(self.mixture_._ask_valid(block, "log_prob"))
-            self.mixture_._learn(block)
-        if len(self._quantiles) >= 1 / self.contamination:
-            self.offset_ = self._quantiles.quantile(self.contamination)
+                self._quantiles.add(_as_often(mixture._ask_valid(block, "log_prob"), counts))
+            mixture._feed(block, counts)
+        self._set_offset()
         return self
 
     def score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -94,10 +107,47 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         scores = self.score_samples(X)
         return self._quantiles.p_values(scores)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the detector, its mixture and what is usual to one safetensors file; ``streamgmm score`` reads it."""
+        check_is_fitted(self)
+        recent = Recent()
+        recent.scores = self._quantiles
+        offset = None if self.offset_ == -inf else self.offset_
+        facts = {"detector": {"contamination": float(self.contamination), "offset": offset}}
+        files.save(self.mixture_, path, facts, recent.arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], contamination: float | None = None) -> Self:
+        """Reads what ``save`` or ``streamgmm train`` wrote.
+
+        The share to be flagged is the one that was saved, or 0.01, unless ``contamination`` says otherwise.
+        """
+        mixture, facts, arrays = files.load(StreamingGaussianMixture, path)
+        if "scores" not in arrays:
+            raise ModelFileError(f"{path} holds a mixture alone; a detector needs scores, as a run saves them.")
+        warn_of_scaling(facts)
+        try:
+            saved = dict(facts.get("detector") or {})
+            share = float(saved.get("contamination", 0.01)) if contamination is None else contamination
+            self = cls(clone(mixture), share)
+            self._validate_params()
+            self._take(mixture, Recent.from_arrays(arrays).scores)
+            self.offset_ = -inf if saved.get("offset") is None else float(saved["offset"])
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ModelFileError(f"{path} is damaged: {problem!s:.200}. Use another copy, or train anew.") from problem
+        if share != saved.get("contamination"):
+            self._set_offset()
+        return self
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.mixture is not None and bool(self.mixture.allow_nan)
         return tags
+
+    def _set_offset(self) -> None:
+        """The threshold follows the latest scores, once there are enough of them."""
+        if len(self._quantiles) >= 1 / self.contamination:
+            self.offset_ = self._quantiles.quantile(self.contamination)
 
     def _fresh(self) -> StreamingGaussianMixture:
         return StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
@@ -109,3 +159,17 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             self.feature_names_in_ = mixture.feature_names_in_
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+
+def _as_often(scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64]:
+    """Each score as often as its weight says, rounded."""
+    return scores if weights is None else np.repeat(scores, np.rint(weights).astype(np.int64))
+
+
+def _quantile(scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None, share: float) -> float:
+    """The score below which such a share of all weight lies."""
+    if weights is None:
+        return float(np.quantile(scores, share))
+    order = np.argsort(scores)
+    below = np.cumsum(weights[order])
+    return float(scores[order[np.searchsorted(below, share * below[-1])]])

@@ -104,6 +104,8 @@ def train(
         follow=follow,
         seed=seed,
     )
+    if follow and not opened.grows:
+        people.print(f"{escape(opened.name)} cannot grow: --follow will wait for nothing until it is stopped")
     with page_beside(out, port, dashboard), _signals() as stopped:
         journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
         journey.scale, journey.missing = scale.value, kept_missing.value
@@ -116,7 +118,9 @@ def train(
             if kept.facts["source"] != opened.name:
                 journey.place.epoch, journey.place.position = 0, None
                 people.print(f"{escape(opened.name)} is new to this run: it is learned from its beginning")
-        journey.stop = lambda: stopped() or (samples is not None and journey.place.samples >= samples)
+        journey.stop = lambda: (
+            stopped() or (samples is not None and journey.place.samples >= samples and journey.started)
+        )
         total = samples or (None if follow or opened.n_rows is None else opened.n_rows * passes)
         with live_line("train", total) as show, _warnings_for_commands():
             for word in journey.go():

@@ -204,6 +204,10 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         weights = inputs.sample_weights(sample_weight, rows)
         if not fitted:
             self._start(X, rows)
+        return self._feed(rows, weights)
+
+    def _feed(self, rows: npt.NDArray[Any], weights: npt.NDArray[np.float64] | None) -> list[Check]:
+        """Learns from rows that were looked at."""
         state, checks = self._training, []
         for _, piece, shares in inputs.portions(rows, state.parameters.dtype, weights):
             checks += training.feed(state, piece, shares=shares, more=True)
@@ -339,13 +343,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a model; ``partial_fit`` goes on from it as if nothing had happened."""
         model, facts, _ = files.load(cls, path)
-        if facts.get("scale", "none") != "none":
-            warnings.warn(
-                f"the model was trained on data scaled by {facts['scale']!r}, and expects data scaled alike: "
-                "streamgmm.running.open_model(path).scaling.apply(X, dtype) does it.",
-                UserWarning,
-                stacklevel=2,
-            )
+        warn_of_scaling(facts)
         return model
 
     def to_sklearn(self) -> Any:
@@ -381,3 +379,14 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
 
     def _remember_features(self, X: npt.ArrayLike) -> None:
         validate_data(self, X, reset=True, skip_check_array=True)
+
+
+def warn_of_scaling(facts: dict[str, Any]) -> None:
+    """Warns that a model from a run with scaling knows nothing of it by itself."""
+    if facts.get("scale", "none") != "none":
+        warnings.warn(
+            f"the model was trained on data scaled by {facts['scale']!r}, and expects data scaled alike: "
+            "streamgmm.running.open_model(path).scaling.apply(X, dtype) does it.",
+            UserWarning,
+            stacklevel=3,
+        )

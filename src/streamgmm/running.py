@@ -85,7 +85,7 @@ class Journey:
             self._take(chunk)
             yield Progress(self.place.samples, self.place.bad, self._current())
             late = time.perf_counter() - at >= self.checkpoint_seconds
-            if self._started and (late or self.place.samples - saved >= self.checkpoint_every):
+            if self.started and (late or self.place.samples - saved >= self.checkpoint_every):
                 self.save()
                 saved, at = self.place.samples, time.perf_counter()
             if self.stop():
@@ -96,7 +96,7 @@ class Journey:
             return  # it had ended before, and nothing was new
         if self.place.finished and self._first_rows:
             self._write_checks(self._end_warm_up())
-        if not self._started:
+        if not self.started:
             if self.place.finished:
                 raise SourceError(f"{self.source.name} has no rows to learn from.")
             return  # stopped so early that nothing was learned; the source still has it all
@@ -107,12 +107,13 @@ class Journey:
         self.save()
 
     @property
-    def _started(self) -> bool:
+    def started(self) -> bool:
+        """Whether anything was learned; not while a scaling still waits for its first rows."""
         return bool(self.model.__sklearn_is_fitted__())
 
     @property
     def _missing_rows(self) -> int:
-        return self.place.missing + (self.model._training.skipped if self._started else 0)
+        return self.place.missing + (self.model._training.skipped if self.started else 0)
 
     def _chunks(self) -> Iterator[Chunk]:
         """Chunks of all passes that are left; with nobody to end it, also what comes later."""
@@ -136,21 +137,21 @@ class Journey:
         idle = False
         while True:
             for chunk in ahead(self._fit_chunks(self.place.position), self.stop):
-                if idle and self._started:
+                if idle and self.started:
                     self._write(self._event("resumed"))
                 idle = False
                 yield chunk
-            if not idle and self._started:
+            if self.stop():
+                return
+            if not idle and self.started:
                 self._write(self._event("idle"))
                 self.save()  # it may be long before anything comes
             idle = True
-            if self.stop():
-                return
             time.sleep(IDLE_SECONDS)
 
     def _fit_chunks(self, position: Position | None) -> Iterator[Chunk]:
         """Chunks from a position on; raises for rows that must not come, here where reading waits anyway."""
-        dtype = self.model._training.parameters.dtype if self._started else None
+        dtype = self.model._training.parameters.dtype if self.started else None
         for chunk in self.source.chunks(position):
             if len(chunk.rows):
                 self._features = self._features or feature_names(self.model) or self.source.feature_names
@@ -181,7 +182,7 @@ class Journey:
     def _fit_rows(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Rows that may be learned, with their numbers."""
         rows, numbers = chunk.rows, chunk.numbers
-        if self._started and rows.shape[1] != self.model._training.parameters.n_features and len(rows):
+        if self.started and rows.shape[1] != self.model._training.parameters.n_features and len(rows):
             raise SourceError(
                 f"rows of {self.source.name} have {rows.shape[1]} features; the model has "
                 f"{self.model._training.parameters.n_features}. Choose columns with --columns."
@@ -196,11 +197,11 @@ class Journey:
         if self.scale != "none" and self.scaling is None:
             self._first_rows.append(rows)
             return self._end_warm_up() if sum(map(len, self._first_rows)) >= WARM_UP else []
-        dtype = self.model._training.parameters.dtype if self._started else _float_type(rows)
+        dtype = self.model._training.parameters.dtype if self.started else _float_type(rows)
         factor = self.source.factor
         if self.scaling is not None:
             rows, factor = self.scaling.apply(_as_floats(rows, factor), dtype), 1.0
-        if not self._started:
+        if not self.started:
             self.model._start(_as_floats(rows[:WARM_UP], factor).astype(dtype))
             if self._features:
                 self.model.feature_names_in_ = np.array(self._features, dtype=object)
@@ -244,7 +245,7 @@ class Journey:
         return events.record(kind, training.current(self.model._training), self._seconds(), **fields)
 
     def _current(self) -> Check | None:
-        return training.current(self.model._training) if self._started else None
+        return training.current(self.model._training) if self.started else None
 
     def _write(self, *records: dict[str, Any]) -> None:
         if records:

@@ -28,6 +28,7 @@ def scored(kept: Kept, source: Source, contamination: float) -> Iterator[Columns
     """
     mixture, usual = kept.model.mixture_, kept.recent.scores
     threshold = usual.quantile(contamination) if len(usual) >= 1 / contamination else None
+    nobody = True
     for chunk in ahead(source.chunks()):
         if not len(chunk.rows):
             continue
@@ -37,7 +38,12 @@ def scored(kept: Kept, source: Source, contamination: float) -> Iterator[Columns
         if threshold is not None:
             found["p_value"] = usual.p_values(found["log_likelihood"])
             found["anomaly"] = found["log_likelihood"] < threshold
+        nobody = False
         yield found
+    if nobody:  # a file without rows still has a heading
+        kinds = {"row": int, "log_likelihood": float, "component": int, "responsibility": float}
+        kinds |= {} if threshold is None else {"p_value": float, "anomaly": bool}
+        yield {name: np.empty(0, kind) for name, kind in kinds.items()}
 
 
 def takes_gaps(kept: Kept) -> bool:
@@ -122,7 +128,7 @@ def _parquet(path: Path) -> Iterator[Write]:
     open_file: list[Any] = []
 
     def write(columns: Columns) -> None:
-        table = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+        table = pa.table({name: values if name != "id" else values.tolist() for name, values in columns.items()})
         if not open_file:
             open_file.append(pq.ParquetWriter(path, table.schema))
         open_file[0].write_table(table)

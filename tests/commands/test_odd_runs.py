@@ -129,3 +129,36 @@ def test_short_warm_ups_leave_their_events(tmp_path: Path) -> None:
     train(table(tmp_path / "x.csv", rows(900)), "--out", tmp_path / "run", "--scale", "minmax")
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
     assert kinds.count("check") == 18
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_scores_of_no_rows_have_a_heading(tmp_path: Path, ending: str) -> None:
+    train(table(tmp_path / "x.csv", rows(5000)), "--out", tmp_path / "run")
+    (tmp_path / "none.csv").write_text("a,b,c\n")
+    out = tmp_path / f"scores.{ending}"
+    result = runner.invoke(app, ["score", str(tmp_path / "run"), str(tmp_path / "none.csv"), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    if ending == "csv":
+        assert out.read_text().strip() == "row,log_likelihood,component,responsibility,p_value,anomaly"
+    else:
+        import pyarrow.parquet as pq
+
+        assert pq.read_table(out).schema.names[-1] == "anomaly"
+
+
+def test_fewer_samples_than_a_scaling_needs_are_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgmm.streams.lines.LINES", 100)
+    path = table(tmp_path / "x.csv", rows(5000))
+    report = train(path, "--out", tmp_path / "run", "--scale", "standard", "--samples", "300")
+    assert report["samples"] == running.WARM_UP
+
+
+def test_what_cannot_grow_is_said(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", rows(3000))
+    args = ["train", str(tmp_path / "x.npy"), "--out", str(tmp_path / "run"), "--follow", "--samples", "2000", *SMALL]
+    result = runner.invoke(app, args)
+    assert result.exit_code == 0, result.output
+    assert "x.npy cannot grow: --follow will wait for nothing" in result.output
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    assert kinds[-2:] == ["stop", "checkpoint"]
+    assert "idle" not in kinds

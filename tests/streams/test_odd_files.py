@@ -227,6 +227,29 @@ class TestImages:
             open_source(str(tmp_path))
         assert all_rows(open_source(str(tmp_path), skip_bad=True)) == [[7] * 16]
 
+    def test_a_folder_that_is_followed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for i in range(3):
+            (tmp_path / f"{i}.png").write_bytes(self.image("L", i))
+        source = open_source(str(tmp_path), follow=True)
+        assert source.grows
+        [first] = source.chunks()
+        (tmp_path / "0.png").unlink()  # what was learned may go
+        whole = self.image("L", 4)
+        (tmp_path / "3.png").write_bytes(self.image("L", 3))
+        (tmp_path / "4.png").write_bytes(whole[:40])  # still being written
+        (tmp_path / "5.png").write_bytes(self.image("L", 5))
+        position = json.loads(json.dumps(first.position))
+        [second] = source.chunks(position)
+        assert (second.rows[:, 0].tolist(), second.numbers.tolist(), second.ids) == ([3], [3], ("3.png",))
+        assert not list(source.chunks(second.position))
+        (tmp_path / "4.png").write_bytes(whole)
+        [third] = source.chunks(second.position)
+        assert (third.rows[:, 0].tolist(), third.numbers.tolist()) == ([4, 5], [4, 5])
+        (tmp_path / "6.png").write_bytes(whole[:40])
+        monkeypatch.setattr("streamgmm.streams.images.SETTLED", 0.0)
+        with pytest.raises(SourceError, match=r"image 6\.png .* cannot be read"):  # nobody writes to it any more
+            list(source.chunks(third.position))
+
     def test_deep_gray_stays_gray(self, tmp_path: Path) -> None:
         (tmp_path / "a.png").write_bytes(self.image("I;16", 257 * 100))
         assert all_rows(open_source(str(tmp_path))) == [[100] * 16]

@@ -23,6 +23,8 @@ KINDS = f"{FILES}, '-', kafka://host:port/topic, glyphs:A-J, or drift:sudden:500
 
 
 class _GlyphSource(Source):
+    grows = True
+
     def __init__(self, phases: str, seed: int) -> None:
         from streamgmm.streams.glyphs import SIDE, Glyphs
 
@@ -83,7 +85,7 @@ def open_source(
     if (columns or id_column) and (path.is_dir() or ending in (".zip", ".npy", ".npz")):
         raise SourceError(f"{text} has no names of columns; leave --columns and --id away.")
     if path.is_dir() or ending == ".zip":
-        return images.Images(path, skip_bad=skip_bad)
+        return images.Images(path, skip_bad=skip_bad, follow=follow)
     if ending in kinds:
         return kinds[ending](path, follow=follow, **settings)
     if ending in (".parquet", ".arrow", ".feather"):

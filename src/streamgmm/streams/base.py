@@ -45,6 +45,7 @@ class Source(ABC):
     name: str
     feature_names: list[str] | None = None
     factor: float = 1.0  # by which rows of bytes are to be multiplied
+    grows: bool = False  # whether more rows may come while it is followed
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:

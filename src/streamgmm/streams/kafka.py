@@ -42,6 +42,8 @@ FETCHING = {
 class Kafka(Source):
     """All partitions of a topic, ``kafka://host:port/topic``; what follows a ``?`` is configuration of librdkafka."""
 
+    grows = True
+
     def __init__(
         self,
         url: str,

@@ -32,6 +32,8 @@ class Lines(Source):
     follow : leaves a last line without an end for the next time: it may still be growing.
     """
 
+    grows = True
+
     def __init__(
         self,
         text: Path | PipeText | None,
