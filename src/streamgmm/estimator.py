@@ -230,6 +230,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         rule, threads = self._rule(), inputs.threads(self.n_jobs)
         engine = rule if threads == 1 else engines.Replicated(rule, threads)
         sigma = grid.widest if self.sigma_init is None else self.sigma_init
+        if self.sigma_init is not None and sigma < self.sigma_min:
+            raise ValueError(f"sigma_init is {sigma}, below sigma_min, {self.sigma_min}; expected at least as much.")
         schedule = Schedule(
             sigma_init=sigma if self.annealing and rule.anneals else self.sigma_min,
             sigma_min=self.sigma_min,

@@ -147,7 +147,9 @@ def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
     """Warns once, with the remedy, when the first data do not suit the start or the precision cap."""
     _, head = next(pieces(rows, np.dtype(np.float64)))
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of features that nobody has
-        largest, spread = float(np.nanmax(np.abs(head))), float(np.nanmax(np.nanvar(head, axis=0)))
+        means, variances = np.nanmean(head, axis=0), np.nanvar(head, axis=0)
+        # how far a feature reaches, if it were uniform: one value far out is no matter of scale
+        largest, spread = float(np.nanmax(np.abs(means) + np.sqrt(3 * variances))), float(np.nanmax(variances))
     if largest > FAR_OUTSIDE:
         found = f"data reach {largest:.3g}, far outside [-1, 1] where training starts"
     elif len(head) >= 10 and 0 < spread < NARROW / precision_max:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -191,10 +192,20 @@ def test_rules_and_random_states(blobs: np.ndarray) -> None:
 def test_warnings_name_the_remedy(blobs: np.ndarray) -> None:
     with pytest.warns(ConvergenceWarning, match=r"sigma is 2 after 900 samples. Raise n_epochs \(now 1\)"):
         StreamingGaussianMixture(rule="sgd").fit(blobs[:900])
-    with pytest.warns(UserWarning, match="data reach 9.*StandardScaler.*precision_max"):
+    with pytest.warns(UserWarning, match="data reach 1.*StandardScaler.*precision_max"):
         StreamingGaussianMixture(4).partial_fit(100 * blobs)
     with pytest.warns(UserWarning, match="largest variance of a feature is .*StandardScaler"):
         StreamingGaussianMixture(4).partial_fit(0.01 * blobs)
+    with pytest.raises(ValueError, match=r"sigma_init is 0\.1, below sigma_min, 0\.2"):
+        StreamingGaussianMixture(4, sigma_init=0.1, sigma_min=0.2).partial_fit(blobs)
+
+
+def test_one_value_far_out_is_no_matter_of_scale() -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 3))
+    x[7, 1] = 15
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StreamingGaussianMixture(4).partial_fit(x)
 
 
 @quiet

@@ -55,7 +55,7 @@ class TestWeights:
         np.testing.assert_allclose(mean_after(0.25), 0.01 * 0.25 * 2 * x[0], rtol=1e-12)
         assert (abs(mean_after(1.5)) > abs(mean_after(1.0))).all()
 
-    @pytest.mark.filterwarnings("ignore:data reach 1e")
+    @pytest.mark.filterwarnings("ignore:data reach")
     @given(
         cuts=st.lists(st.integers(0, 120), max_size=6), batch_size=st.sampled_from([1, 7]), rule=st.sampled_from(RULES)
     )
@@ -184,7 +184,7 @@ class TestMissingValues:
 
 
 class TestAbsurdSamples:
-    @pytest.mark.filterwarnings("ignore:data reach 1e")
+    @pytest.mark.filterwarnings("ignore:data reach")
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.parametrize("at", [0, 30, 3000])
     @pytest.mark.parametrize("batch_size", [1, 8])

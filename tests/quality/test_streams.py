@@ -23,7 +23,7 @@ def shuffled(*classes: int, part: str = "train", seed: int = 0) -> np.ndarray:
     return datasets.scaled(x[np.random.default_rng(seed).permutation(chosen)])
 
 
-@pytest.mark.filterwarnings("ignore:data reach 1e")
+@pytest.mark.filterwarnings("ignore:data reach")
 @pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
 def test_a_hundred_absurd_samples(rule: str) -> None:
     x, test = shuffled(), shuffled(part="test")
