@@ -61,7 +61,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         self._take(mixture, RecentQuantiles())
         for start in range(0, len(scores), BLOCK):
             part = slice(start, start + BLOCK)
-            self._quantiles.add(_as_often(scores[part], None if weights is None else weights[part]))
+            self._remember(scores[part], None if weights is None else weights[part])
         self.offset_ = _quantile(scores, weights, self.contamination)
         return self
 
@@ -83,7 +83,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
                 continue
             annealing = mixture.sigma_ > mixture.sigma_min
             if not annealing:
-                self._quantiles.add(_as_often(mixture._ask_valid(block, "log_prob"), counts))
+                self._remember(mixture._ask_valid(block, "log_prob"), counts)
             mixture._feed(block, counts)
         self._set_offset()
         return self
@@ -113,7 +113,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         recent = Recent()
         recent.scores = self._quantiles
         offset = None if self.offset_ == -inf else self.offset_
-        facts = {"detector": {"contamination": float(self.contamination), "offset": offset}}
+        facts = {"detector": {"contamination": float(self.contamination), "offset": offset, "rest": self._rest}}
         files.save(self.mixture_, path, facts, recent.arrays())
 
     @classmethod
@@ -133,6 +133,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             self._validate_params()
             self._take(mixture, Recent.from_arrays(arrays).scores)
             self.offset_ = -inf if saved.get("offset") is None else float(saved["offset"])
+            self._rest = float(saved.get("rest", 0.0))
         except (KeyError, TypeError, ValueError) as problem:
             raise ModelFileError(f"{path} is damaged: {problem!s:.200}. Use another copy, or train anew.") from problem
         if share != saved.get("contamination"):
@@ -144,6 +145,15 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.mixture is not None and bool(self.mixture.allow_nan)
         return tags
 
+    def _remember(self, scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> None:
+        """Takes in each score as often as its weight says; fractions add up until they are a whole one."""
+        if weights is not None:
+            ends = self._rest + np.cumsum(weights)
+            counts = np.diff(np.floor(ends), prepend=0.0)
+            self._rest = float(ends[-1] % 1)
+            scores = np.repeat(scores, np.minimum(counts, self._quantiles.window).astype(np.int64))
+        self._quantiles.add(scores)
+
     def _set_offset(self) -> None:
         """The threshold follows the latest scores, once there are enough of them."""
         if len(self._quantiles) >= 1 / self.contamination:
@@ -153,17 +163,12 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         return StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
 
     def _take(self, mixture: StreamingGaussianMixture, quantiles: RecentQuantiles) -> None:
-        self.mixture_, self._quantiles = mixture, quantiles
+        self.mixture_, self._quantiles, self._rest = mixture, quantiles, 0.0
         self.n_features_in_ = mixture.n_features_in_
         if hasattr(mixture, "feature_names_in_"):
             self.feature_names_in_ = mixture.feature_names_in_
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-
-def _as_often(scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64]:
-    """Each score as often as its weight says, rounded."""
-    return scores if weights is None else np.repeat(scores, np.rint(weights).astype(np.int64))
 
 
 def _quantile(scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None, share: float) -> float:

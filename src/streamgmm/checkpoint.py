@@ -78,6 +78,8 @@ def save(
         **{f"extra.{name}": value for name, value in (arrays or {}).items()},
     }
     contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
+    for name, value in contiguous.items():
+        _require_sound(name, value, state.allow_nan)  # rather than replace a file that can be read by one that cannot
     write_atomically(Path(path), to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
 
 
@@ -130,9 +132,7 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
         found = tensors[name].shape
         _require(found == wanted, f"tensor '{name}' has shape {found}; its header wants {wanted}")
     for name, tensor in tensors.items():
-        gaps = header["allow_nan"] is True and name in ROWS
-        sound = tensor.dtype.kind != "f" or not (np.isinf(tensor) if gaps else ~np.isfinite(tensor)).any()
-        _require(sound, f"tensor '{name}' holds values that are not finite")
+        _require_sound(name, tensor, header["allow_nan"] is True)
     _require((tensors["scales"] > 0).all(), "tensor 'scales' holds values that are not positive")
     schedule, control = Schedule(**header["schedule"]), Annealing(**header["annealing"])
     batch_size, scale_max = int(header["batch_size"]), float(header["scale_max"])
@@ -178,6 +178,12 @@ def _require_rule_state(state: TrainingState) -> None:
         found = state.rule_state[name]
         same = found.shape == wanted.shape and found.dtype == wanted.dtype
         _require(same, f"tensor 'rule.{name}' is {found.dtype} {found.shape}; expected {wanted.dtype} {wanted.shape}")
+
+
+def _require_sound(name: str, tensor: npt.NDArray[Any], allow_nan: bool) -> None:
+    gaps = allow_nan and name in ROWS
+    sound = tensor.dtype.kind != "f" or not (np.isinf(tensor) if gaps else ~np.isfinite(tensor)).any()
+    _require(sound, f"tensor '{name}' holds values that are not finite")
 
 
 def _require(holds: Any, problem: str) -> None:

@@ -145,6 +145,19 @@ def test_weights_are_counts(method: str) -> None:
         getattr(StreamingAnomalyDetector(mixture), method)(x, sample_weight=np.zeros(len(x)))
 
 
+def test_fractions_of_weights_add_up() -> None:
+    x = np.random.default_rng(0).normal(0.5, 0.3, (8000, 4))
+    mixture = StreamingGaussianMixture(4, random_state=0)
+    halves = StreamingAnomalyDetector(mixture, 0.05).partial_fit(x, sample_weight=np.full(8000, 0.5))
+    whole = StreamingAnomalyDetector(mixture, 0.05).partial_fit(x)
+    assert abs(len(halves._quantiles) - len(whole._quantiles) / 2) < 200
+    assert abs((halves.predict(x) == -1).mean() - 0.05) < 0.02
+    fitted = StreamingAnomalyDetector(mixture, 0.05).fit(x, sample_weight=np.full(8000, 0.25))
+    assert len(fitted._quantiles) == 2000
+    many = StreamingAnomalyDetector(mixture, 0.05).fit(x[:10], sample_weight=np.full(10, 3000.0))
+    assert len(many._quantiles) <= 40_000
+
+
 def test_nothing_is_flagged_before_anything_is_known() -> None:
     x = np.random.default_rng(0).random((100, 5))
     detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).partial_fit(x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,23 @@ def test_one_absurd_sample(rule: str, dtype: type, batch_size: int, value: float
     x[1600] = value
     settings = {"rule": rule, "batch_size": batch_size, "period": 100, "shuffle": False, "random_state": 0}
     assert_sane(StreamingGaussianMixture(9, **settings).fit(x), x)
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("period", [8, 100])
+@pytest.mark.parametrize("value", [1e36, 1e100, 1e149])
+def test_nothing_but_absurd_samples_for_a_while(
+    rule: str, batch_size: int, period: int, value: float, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).random((3000, 20))
+    x[1500:1700] = value
+    x[1600:1650] = -value
+    settings = {"rule": rule, "batch_size": batch_size, "period": period, "random_state": 0}
+    model = StreamingGaussianMixture(9, **settings)
+    for start in range(0, 3000, 500):
+        model.partial_fit(x[start : start + 500])
+        assert_sane(model, x[:1000])
+        model.save(tmp_path / "m")
+        assert_sane(StreamingGaussianMixture.load(tmp_path / "m"), x[:1000])
+    plain = StreamingGaussianMixture(9, **settings).partial_fit(x[np.abs(x[:, 0]) < 2])
+    assert model.score(x[:1000]) > plain.score(x[:1000]) - 2

@@ -166,6 +166,8 @@ class Natural(Rule):
         """[E18] weights follow the shares received, over a memory that grows once annealing is over."""
         received = state["received"]
         total = float(received.sum())
+        if total == 0:
+            return  # nothing but samples so absurd that they count for nothing
         memory = self.count_annealing * len(received) + age
         if self.half_life is not None:
             memory = min(memory, self.half_life / log(2))
