@@ -18,6 +18,7 @@ from streamgmm.checkpoint import ModelFileError
 from streamgmm.estimator import StreamingGaussianMixture, warn_of_scaling
 from streamgmm.recent import Recent, RecentQuantiles
 
+REPEATED = 1e7  # rows in all that weights may stand for before we stop to write them out
 BLOCK = 256  # rows are scored, then learned, in blocks of this size: nobody is judged by a model that knows it
 
 
@@ -45,6 +46,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         "contamination": [Interval(Real, 0, 0.5, closed="neither")],
     }
 
+    _rest: float  # of weights, not yet a whole one
+
     def __init__(self, mixture: StreamingGaussianMixture | None = None, contamination: float = 0.01) -> None:
         self.mixture = mixture
         self.contamination = contamination
@@ -56,8 +59,10 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         Weights (N,) are counts, as in the mixture: a row of weight 3 is there three times.
         """
         mixture = self._fresh().fit(X, sample_weight=sample_weight)
-        scores = mixture.score_samples(X)
+        rows = mixture._valid(X)
+        scores, known = mixture._ask_valid(rows, "log_prob"), inputs.rows_with_values(rows)
         weights = inputs.sample_weights(sample_weight, scores, counts=False)
+        scores, weights = scores[known], None if weights is None else weights[known]
         self._take(mixture, RecentQuantiles())
         for start in range(0, len(scores), BLOCK):
             part = slice(start, start + BLOCK)
@@ -68,11 +73,11 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Scores the rows of X (N, D), then learns them, block by block; the threshold follows the latest scores."""
-        known = hasattr(self, "mixture_")
-        mixture = self.mixture_ if known else self._fresh()
-        rows = mixture._valid(X) if known else mixture._fresh_rows(X)
+        begun = hasattr(self, "mixture_")
+        mixture = self.mixture_ if begun else self._fresh()
+        rows = mixture._valid(X) if begun else mixture._fresh_rows(X)
         weights = inputs.sample_weights(sample_weight, rows)
-        if not known:
+        if not begun:
             mixture._start(X, rows)
             self._take(mixture, RecentQuantiles())
             self.offset_ = -inf  # nothing is unusual yet
@@ -83,7 +88,9 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
                 continue
             annealing = mixture.sigma_ > mixture.sigma_min
             if not annealing:
-                self._remember(mixture._ask_valid(block, "log_prob"), counts)
+                known = inputs.rows_with_values(block)
+                scores = mixture._ask_valid(block[known], "log_prob") if known.any() else np.empty(0)
+                self._remember(scores, None if counts is None else counts[known])
             mixture._feed(block, counts)
         self._set_offset()
         return self
@@ -126,6 +133,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         if "scores" not in arrays:
             raise ModelFileError(f"{path} holds a mixture alone; a detector needs scores, as a run saves them.")
         warn_of_scaling(facts)
+        if contamination is not None:
+            cls(mixture, contamination)._validate_params()
         try:
             saved = dict(facts.get("detector") or {})
             share = float(saved.get("contamination", 0.01)) if contamination is None else contamination
@@ -147,7 +156,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _remember(self, scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> None:
         """Takes in each score as often as its weight says; fractions add up until they are a whole one."""
-        if weights is not None:
+        if weights is not None and len(weights):
             ends = self._rest + np.cumsum(weights)
             counts = np.diff(np.floor(ends), prepend=0.0)
             self._rest = float(ends[-1] % 1)
@@ -163,7 +172,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         return StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
 
     def _take(self, mixture: StreamingGaussianMixture, quantiles: RecentQuantiles) -> None:
-        self.mixture_, self._quantiles, self._rest = mixture, quantiles, 0.0
+        self.mixture_, self._quantiles = mixture, quantiles
+        self._rest = 0.0
         self.n_features_in_ = mixture.n_features_in_
         if hasattr(mixture, "feature_names_in_"):
             self.feature_names_in_ = mixture.feature_names_in_
@@ -175,6 +185,8 @@ def _quantile(scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] 
     """The score below which such a share of all weight lies."""
     if weights is None:
         return float(np.quantile(scores, share))
+    if weights.sum() < REPEATED and (weights == np.floor(weights)).all():
+        return float(np.quantile(np.repeat(scores, weights.astype(np.int64)), share))
     order = np.argsort(scores)
     below = np.cumsum(weights[order])
     return float(scores[order[np.searchsorted(below, share * below[-1])]])

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from math import inf
@@ -21,9 +21,10 @@ from streamgmm import running, scoring
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.looking import LIVE_SECONDS, page_beside
 from streamgmm.progress import live_line
-from streamgmm.streams import open_source
+from streamgmm.streams import Bad, open_source
 
 people = Console(stderr=True)
+TOLD = 5  # rows left out that people hear of; events tell more
 
 
 class BadRows(StrEnum):
@@ -115,8 +116,12 @@ def train(
             journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent
             journey.scale = kept.facts["scale"]
             people.print(f"going on after {journey.place.samples:,} samples, with the settings of the run")
-            if kept.facts["source"] != opened.name:
+            if source == "-" and journey.place.position is not None:
+                rows = journey.place.position["row"]
+                people.print(f"the first {rows:,} rows of standard input are passed over: they were learned before")
+            if not running.same_source(kept.facts, opened):
                 journey.place.epoch, journey.place.position = 0, None
+                journey.recent.forget_rows()
                 people.print(f"{escape(opened.name)} is new to this run: it is learned from its beginning")
         journey.stop = lambda: (
             stopped() or (samples is not None and journey.place.samples >= samples and journey.started)
@@ -131,8 +136,9 @@ def train(
     final = journey.model._training
     outcome = {
         "out": str(out),
-        "samples": place.samples,
+        "samples": final.n_samples,
         "bad_rows": place.bad,
+        "first_bad": [b._asdict() for b in journey.bad],
         "missing_rows": place.missing + final.skipped,
         "scale": journey.scale,
         "finished": place.finished,
@@ -150,8 +156,9 @@ def train(
         skipped += f"; parameters and likelihoods refer to data scaled by '{journey.scale}'"
     ending = "" if place.finished else " Stopped before the end: go on with --resume."
     people.print(
-        f"{place.samples:,} samples learned{skipped}; the model is {escape(str(out / running.MODEL))}.{ending}"
+        f"{final.n_samples:,} samples learned{skipped}; the model is {escape(str(out / running.MODEL))}.{ending}"
     )
+    _tell_bad(journey.bad, place.bad)
     names = running.feature_names(journey.model)
     if names is not None:
         shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
@@ -170,8 +177,13 @@ def score(
         Path | None, typer.Option(help="A .csv, .ndjson or .parquet file; standard output if not given.")
     ] = None,
     contamination: Annotated[
-        float, typer.Option(min=1e-6, max=0.5, help="Share of usual data that may be flagged as anomalies.")
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            min=1e-6,
+            max=0.5,
+            help="Share of usual data that may be flagged; 0.01 unless a saved detector knows better.",
+        ),
+    ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Stop after so many rows.")] = None,
     columns: ColumnNames = None,
     id_column: IdColumn = None,
@@ -180,6 +192,7 @@ def score(
 ) -> None:
     """Scores every row of a source: log-likelihood, best component, p-value, and whether it is an anomaly."""
     kept = running.open_model(model / running.MODEL if model.is_dir() else model)
+    contamination = contamination or float((kept.facts.get("detector") or {}).get("contamination", 0.01))
     opened = open_source(
         source,
         columns=_names(columns),
@@ -187,6 +200,8 @@ def score(
         skip_bad=bad_rows is BadRows.skip,
         missing=scoring.takes_gaps(kept),
     )
+    if out is not None and not out.parent.is_dir():
+        raise ValueError(f"the folder {out.parent} does not exist; make it, or choose another for {out.name}.")
     if out is not None and Path(source).exists() and out.exists() and out.samefile(source):
         raise ValueError(f"{out} is what is to be scored; choose another file for the scores.")
     if kept.scaling is not None:
@@ -197,11 +212,18 @@ def score(
             f"({len(kept.recent.scores):,} samples; --contamination {contamination:g} wants {1 / contamination:,.0f})"
         )
     with (
-        scoring.writer(out, sys.stdout, "ndjson" if as_json else "csv") as write,
+        scoring.writer(out, sys.stdout, "ndjson" if as_json else "csv", opened.id_type) as write,
         live_line("score", opened.n_rows) as show,
     ):
-        done = flagged = 0
-        for found in scoring.scored(kept, opened, contamination):
+        done = flagged = left_out = 0
+        first_bad: list[Bad] = []
+
+        def report(bad: tuple[Bad, ...]) -> None:
+            nonlocal left_out
+            left_out += len(bad)
+            first_bad.extend(bad[: TOLD - len(first_bad)])
+
+        for found in scoring.scored(kept, opened, contamination, report):
             if samples is not None:
                 found = {name: values[: samples - done] for name, values in found.items()}
             write(found)
@@ -212,6 +234,15 @@ def score(
                 break
     if out is not None:
         people.print(f"{done:,} rows scored into {escape(str(out))}; {flagged:,} of them are anomalies.")
+    _tell_bad(first_bad, left_out)
+
+
+def _tell_bad(first: Sequence[Bad], count: int) -> None:
+    """Which rows were left out, and why; the first few."""
+    for row, reason in first[:TOLD]:
+        people.print(escape(f"left out: row {row} {reason}"))
+    if count > TOLD:
+        people.print(f"left out: {count - TOLD:,} more")
 
 
 def _kept_missing(kept: running.Kept, missing: Missing) -> Missing:
@@ -240,7 +271,10 @@ def _warnings_for_commands() -> Iterator[None]:
 
 
 def _names(columns: str | None) -> list[str] | None:
-    return None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+    names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+    if names is not None and (not names or len(set(names)) < len(names)):
+        raise ValueError(f"--columns is {columns!r}; expected names, separated by commas, each of them once.")
+    return names
 
 
 @contextmanager

@@ -179,7 +179,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
             training.flush(state)
             show(length * self.n_epochs, training.current(state))
         self._remember_features(X)
-        self._training = state
+        self._training, self._scaled = state, None
         if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
             warnings.warn(
                 f"annealing has not finished: sigma is {state.annealing.sigma:.3g} after {state.n_samples} samples. "
@@ -219,7 +219,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         rows = self._fresh_rows(X) if rows is None else rows
         state = self._begin(rows)
         self._remember_features(X)
-        self._training = state
+        self._training, self._scaled = state, None
         return rows
 
     def _begin(self, rows: npt.NDArray[Any]) -> TrainingState:

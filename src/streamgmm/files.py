@@ -16,6 +16,13 @@ Model = TypeVar("Model", bound=Any)
 INITS = ("weights_init", "means_init", "precisions_init")
 
 
+class Scaled(NamedTuple):
+    """The scaling that a run has put beside its model; whoever loads the model and saves it again passes it on."""
+
+    facts: dict[str, Any]
+    arrays: Arrays
+
+
 class Loaded(NamedTuple, Generic[Model]):
     """A model, and the facts and arrays that its writer has put beside it."""
 
@@ -30,6 +37,9 @@ def save(
     """Writes a fitted estimator, with JSON-ready facts and arrays of the caller's beside it."""
     params = model.get_params(deep=False)
     tensors = {name: np.asarray(params.pop(name)) for name in INITS if params[name] is not None}
+    scaled: Scaled | None = getattr(model, "_scaled", None)
+    if scaled is not None:
+        facts, arrays = {**scaled.facts, **(facts or {})}, {**scaled.arrays, **(arrays or {})}
     tensors |= {f"also.{name}": value for name, value in (arrays or {}).items()}
     if isinstance(model.rule, rules.Rule):
         params["rule"] = model.rule.settings()
@@ -62,4 +72,7 @@ def load(kind: type[Model], path: str | os.PathLike[str]) -> Loaded[Model]:
     model.n_features_in_ = state.parameters.n_features
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
-    return Loaded(model, dict(facts.get("also") or {}), beside)
+    also = dict(facts.get("also") or {})
+    if also.get("scale", "none") != "none" and {"shift", "factor"} <= set(beside):
+        model._scaled = Scaled({"scale": also["scale"]}, {name: beside[name] for name in ("shift", "factor")})
+    return Loaded(model, also, beside)

@@ -115,10 +115,26 @@ def sample_weights(
     return weights
 
 
+def rows_with_values(rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which rows hold anything but NaN: (N,)."""
+    if rows.dtype.kind != "f" or not np.isnan(rows[:, 0]).any():
+        return np.ones(len(rows), np.bool_)
+    known: npt.NDArray[np.bool_] = ~np.isnan(rows).all(1)
+    return known
+
+
 def refuse_unfit(
     rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X", *, threads: int = 1, gaps: bool = False
 ) -> None:
     """Raises for the first value that is infinite, too large for a model of ``dtype``, or NaN without ``gaps``."""
+    for number, complaint in unfit(rows, dtype, threads=threads, gaps=gaps):
+        raise ValueError(f"row {number} of {name} {complaint}")
+
+
+def unfit(
+    rows: npt.NDArray[Any], dtype: np.dtype[Any], *, threads: int = 1, gaps: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Numbers of rows that ``refuse_unfit`` would raise for, and why."""
     if rows.dtype.kind in "iub":
         return  # whole numbers of any width are finite and far from the limits
     limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
@@ -127,17 +143,19 @@ def refuse_unfit(
         starts = np.cumsum([done - len(piece), *(len(part) for part in parts[:-1])])
         found = engines.together(threads, lambda part: first_unfit_row(part, limit, gaps), parts)
         for start, part, bad in zip(starts, parts, found, strict=True):
-            if bad is not None:
-                raise ValueError(_complaint(part[bad], int(start) + bad, name, limit, gaps))
+            while bad is not None:
+                yield int(start) + bad, _complaint(part[bad], limit, gaps)
+                more = first_unfit_row(part[bad + 1 :], limit, gaps)
+                bad = None if more is None else bad + 1 + more
 
 
-def _complaint(row: npt.NDArray[Any], number: int, name: str, limit: float, gaps: bool) -> str:
+def _complaint(row: npt.NDArray[Any], limit: float, gaps: bool) -> str:
     unfit = ~(np.abs(row) <= limit)
     feature = int(np.flatnonzero(unfit & ~np.isnan(row) if gaps else unfit)[0])
     value = row[feature]
     what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:g}, too large,"
     return (
-        f"row {number} of {name} contains {what} at feature {feature}; "
+        f"contains {what} at feature {feature}; "
         f"expected finite numbers within ±{limit:g}. Drop or impute such rows"
         + ("." if gaps or not np.isnan(value) else ", or learn from the other features with allow_nan=True.")
     )

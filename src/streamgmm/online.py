@@ -83,8 +83,6 @@ class _Learner:
     def _make_room(self, fresh: list[Hashable]) -> None:
         if not fresh:
             return
-        for name in sorted(fresh, key=lambda n: (type(n).__name__, str(n))):  # not as they happen to stand in a dict
-            self._features[name] = len(self._features)
         if self._state is None:
             model = StreamingGaussianMixture(
                 self.n_components,
@@ -96,9 +94,11 @@ class _Learner:
                 random_state=self.seed,
             )
             model._validate_params()
-            self._state = model._begin(np.empty((0, len(self._features))))
+            self._state = model._begin(np.empty((0, len(fresh))))
         else:
             _widen(self._state, len(fresh), StreamingGaussianMixture().mean_range)
+        for name in sorted(fresh, key=lambda n: (type(n).__name__, str(n))):  # not as they happen to stand in a dict
+            self._features[name] = len(self._features)
 
     def _score(self, x: Sample) -> kernels.Scores | None:
         if self._state is None:

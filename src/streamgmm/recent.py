@@ -74,20 +74,29 @@ class Recent:
 
     def __init__(self) -> None:
         self.scores = RecentQuantiles()
-        self.odd_rows: Floats = np.empty((0, 0), np.float32)
-        self.odd_scores, self.odd_numbers = np.empty(0), np.empty(0, np.int64)
+        self.odd_rows: Floats
+        self.forget_rows()
 
-    def add(self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64], numbers: npt.NDArray[np.int64]) -> None:
-        """Takes in rows (N, D) with their scores and their numbers in the stream."""
+    def forget_rows(self) -> None:
+        """Another source has other rows of these numbers."""
+        self.odd_rows = np.empty((0, 0), np.float32)
+        self.odd_scores, self.odd_numbers, self.odd_times = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def add(
+        self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64], numbers: npt.NDArray[np.int64], time: int
+    ) -> None:
+        """Takes in rows (N, D) with their scores and their numbers in the source; ``time`` is counted in samples."""
         self.scores.add(scores)
         lowest = np.argsort(scores, kind="stable")[:ODD_ROWS]
-        old = self.odd_numbers >= (numbers[-1] if len(numbers) else 0) - ODD_AGE
-        kept = self.odd_rows[old] if len(self.odd_rows) else np.empty((0, rows.shape[1]), np.float32)
-        every = np.concatenate([self.odd_scores[old], scores[lowest]])
+        # the same row may come again with the next pass
+        young = (self.odd_times >= time - ODD_AGE) & ~np.isin(self.odd_numbers, numbers[lowest])
+        kept = self.odd_rows[young] if len(self.odd_rows) else np.empty((0, rows.shape[1]), np.float32)
+        every = np.concatenate([self.odd_scores[young], scores[lowest]])
         best = np.argsort(every, kind="stable")[:ODD_ROWS]
         fresh = np.clip(rows[lowest], -FARTHEST, FARTHEST).astype(np.float32)
         self.odd_rows = np.concatenate([kept, fresh])[best]
-        self.odd_numbers = np.concatenate([self.odd_numbers[old], numbers[lowest]])[best]
+        self.odd_numbers = np.concatenate([self.odd_numbers[young], numbers[lowest]])[best]
+        self.odd_times = np.concatenate([self.odd_times[young], np.full(len(lowest), time)])[best]
         self.odd_scores = every[best]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -99,6 +108,7 @@ class Recent:
             "odd_rows": self.odd_rows,
             "odd_scores": self.odd_scores,
             "odd_numbers": self.odd_numbers,
+            "odd_times": self.odd_times,
         }
 
     @classmethod
@@ -113,6 +123,7 @@ class Recent:
         self.odd_rows, self.odd_scores, self.odd_numbers = (
             arrays[name] for name in ("odd_rows", "odd_scores", "odd_numbers")
         )
-        if not len(self.odd_rows) == len(self.odd_scores) == len(self.odd_numbers):
+        self.odd_times = arrays.get("odd_times", self.odd_numbers)
+        if not len(self.odd_rows) == len(self.odd_scores) == len(self.odd_numbers) == len(self.odd_times):
             raise ValueError("the strangest rows and their scores differ in number")
         return self

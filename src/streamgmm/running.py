@@ -22,7 +22,7 @@ from streamgmm.checkpoint import ModelFileError
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.recent import Recent
 from streamgmm.scaling import Scaling
-from streamgmm.streams.base import Chunk, Position, Source, SourceError, ahead, by_name
+from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, ahead, beginning, by_name
 from streamgmm.training import Check
 
 MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
@@ -30,6 +30,8 @@ IDLE_SECONDS = 0.5
 WARM_UP = 1000  # rows from which a scaling is learned
 BLOCK = 2000  # rows are scored, then learned, so many at a time
 ENOUGH_SCORES = 2000  # from then on only one row in SPARSE is scored before it is learned
+BAD_REPORTED, BAD_TOGETHER = 1000, 10  # rows left out: after so many no more events, and so many in one
+CHECKS_PER_LENGTH = 200  # written of a run: once annealing is over, a check waits for half a percent more samples
 SPARSE, TOGETHER = 16, 256  # and no fewer than TOGETHER at once, if chunks are large enough
 
 
@@ -49,6 +51,7 @@ class Place:
     position: Position | None = None
     samples: int = 0
     looked: int = 0  # samples up to which a share was scored
+    told: int = 0  # samples at the last check that became an event
     bad: int = 0
     missing: int = 0  # rows left out because numbers were missing
     seconds: float = 0.0
@@ -72,7 +75,8 @@ class Journey:
     place: Place = field(default_factory=Place)
     scaling: Scaling | None = None
     recent: Recent = field(default_factory=Recent)
-    _first_rows: list[npt.NDArray[Any]] = field(default_factory=list)
+    bad: list[Bad] = field(default_factory=list)  # the first rows that were left out
+    _first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = field(default_factory=list)  # with their numbers
     _features: list[str] | None = None  # names, where the source has them
     _begun: float = field(default_factory=time.perf_counter)
 
@@ -81,7 +85,7 @@ class Journey:
         before, ended = self.place.samples, self.place.finished
         saved, at = before, time.perf_counter()
         self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
-        for chunk in self._chunks():
+        for chunk in self._kept_on_failure(self._chunks(), before):
             self._take(chunk)
             yield Progress(self.place.samples, self.place.bad, self._current())
             late = time.perf_counter() - at >= self.checkpoint_seconds
@@ -102,9 +106,20 @@ class Journey:
             return  # stopped so early that nothing was learned; the source still has it all
         if self.place.finished:
             training.flush(self.model._training)
-        kind = "end" if self.place.finished else "stop"
+        self._close("end" if self.place.finished else "stop")
+
+    def _close(self, kind: str) -> None:
         self._write(self._event(kind, bad_rows=self.place.bad, missing_rows=self._missing_rows))
         self.save()
+
+    def _kept_on_failure(self, chunks: Iterator[Chunk], before: int) -> Iterator[Chunk]:
+        """The same chunks; if the source fails, what was learned so far is kept."""
+        try:
+            yield from chunks
+        except Exception:
+            if self.started and self.place.samples > before:
+                self._close("stop")
+            raise
 
     @property
     def started(self) -> bool:
@@ -151,18 +166,16 @@ class Journey:
 
     def _fit_chunks(self, position: Position | None) -> Iterator[Chunk]:
         """Chunks from a position on; raises for rows that must not come, here where reading waits anyway."""
-        dtype = self.model._training.parameters.dtype if self.started else None
+        dtype = None
+        if self.started:
+            dtype = self.model._training.parameters.dtype
+            self.source.expect(feature_names(self.model), self.model._training.parameters.n_features)
         for chunk in self.source.chunks(position):
             if len(chunk.rows):
                 self._features = self._features or feature_names(self.model) or self.source.feature_names
                 rows = by_name(chunk.rows, self.source.feature_names, self._features, self.source.name)
-                chunk = chunk._replace(rows=rows)
-                dtype = dtype or _float_type(chunk.rows)
-                name = f"{self.source.name} (from row {chunk.numbers[0]} on)"
-                try:
-                    inputs.refuse_unfit(chunk.rows, dtype, name, gaps=self.missing != "error")
-                except ValueError as problem:
-                    raise ValueError(str(problem).replace("allow_nan=True", "--missing learn")) from None
+                dtype = dtype or _float_type(rows)
+                chunk = only_fit(chunk._replace(rows=rows), dtype, self.source, gaps=self.missing != "error")
             yield chunk
 
     def _take(self, chunk: Chunk) -> None:
@@ -170,14 +183,29 @@ class Journey:
         rows, numbers = self._fit_rows(chunk)
         checks = self._learn(rows, numbers) if len(rows) else []
         self.place.position = chunk.position
-        self.place.bad += len(chunk.bad)
         self.place.samples += len(rows)
         self._write_checks(checks)
+        self._report(chunk.bad)
+
+    def _report(self, bad: tuple[Bad, ...]) -> None:
+        """Counts rows that were left out, and says which and why; not for ever."""
+        if bad and self.place.bad < BAD_REPORTED and self.started:
+            first = [b._asdict() for b in bad[:BAD_TOGETHER]]
+            self._write(self._event("bad", count=len(bad), first=first))
+        self.bad += bad[: BAD_TOGETHER - len(self.bad)] if len(self.bad) < BAD_TOGETHER else ()
+        self.place.bad += len(bad)
 
     def _write_checks(self, checks: list[Check]) -> None:
-        seconds = self._seconds()
-        kinds = ((kind, check) for check in checks for kind in ["drift"] * check.drift + ["check"])
-        self._write(*(events.record(kind, check, seconds) for kind, check in kinds))
+        seconds, records = self._seconds(), []
+        for check in checks:
+            if check.drift:
+                records.append(events.record("drift", check, seconds))
+            quiet = not (check.drift or check.shrunk) and check.sigma <= self.model._training.schedule.sigma_min
+            if quiet and check.samples < self.place.told * (1 + 1 / CHECKS_PER_LENGTH):
+                continue
+            records.append(events.record("check", check, seconds))
+            self.place.told = check.samples
+        self._write(*records)
 
     def _fit_rows(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Rows that may be learned, with their numbers."""
@@ -195,8 +223,9 @@ class Journey:
 
     def _learn(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> list[Check]:
         if self.scale != "none" and self.scaling is None:
-            self._first_rows.append(rows)
-            return self._end_warm_up() if sum(map(len, self._first_rows)) >= WARM_UP else []
+            self._first_rows.append((rows, numbers))
+            waiting = sum(len(r) for r, _ in self._first_rows)
+            return self._end_warm_up() if waiting >= WARM_UP else []
         dtype = self.model._training.parameters.dtype if self.started else _float_type(rows)
         factor = self.source.factor
         if self.scaling is not None:
@@ -210,20 +239,21 @@ class Journey:
         checks: list[Check] = []
         for start in range(0, len(rows), BLOCK):
             block = slice(start, start + BLOCK)
-            self._look_at(rows[block], numbers[block], self.place.samples + start, factor)
+            self._look_at(rows[block], numbers[block], factor)
             checks += training.feed(self.model._training, rows[block], factor, more=True)
         return checks
 
     def _end_warm_up(self) -> list[Check]:
         """Learns the scaling from the first rows, then learns these rows themselves."""
-        rows = np.concatenate(self._first_rows)
+        rows, numbers = (np.concatenate(parts) for parts in zip(*self._first_rows, strict=True))
         self._first_rows.clear()
         self.scaling = Scaling.learn(self.scale, _as_floats(rows[:WARM_UP], self.source.factor))
-        return self._learn(rows, np.arange(len(rows)))
+        return self._learn(rows, numbers)
 
-    def _look_at(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], before: int, factor: float) -> None:
+    def _look_at(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> None:
         """Scores some rows before they are learned, so that we know what is usual; not before annealing is over."""
-        state, behind = self.model._training, before + len(rows)
+        state = self.model._training
+        behind = state.n_samples + state.skipped + len(rows)
         if state.annealing.sigma > state.schedule.sigma_min:
             self.place.looked = behind
             return
@@ -235,8 +265,10 @@ class Journey:
         some = rows[::step] if rows.dtype == np.uint8 else rows[::step].astype(state.parameters.dtype, copy=False)
         self.place.looked = behind if few else self.place.looked + SPARSE * len(some)
         training.settle(state)
+        known = inputs.rows_with_values(some)
+        some, which = some[known], numbers[::step][known]
         scores = kernels.score(state.parameters, some, factor).log_likelihood
-        self.recent.add(_as_floats(some, factor), scores, numbers[::step])
+        self.recent.add(_as_floats(some, factor), scores, which, behind)
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._begun
@@ -258,12 +290,36 @@ class Journey:
         self._write(self._event("checkpoint", position=self.place.position))
         self.place.events = (self.folder / EVENTS).stat().st_size
         newest, fresh = self.folder / MODEL, self.folder / f".{MODEL}.next"
-        facts = {"run": vars(self.place), "source": self.source.name, "scale": self.scale, "missing": self.missing}
+        facts: dict[str, Any] = {"run": vars(self.place), "source": self.source.name}
+        facts |= {"scale": self.scale, "missing": self.missing}
+        facts["beginning"] = None if self.source.path is None else beginning(self.source.path)
         scaled = {} if self.scaling is None else {"shift": self.scaling.shift, "factor": self.scaling.factor}
         files.save(self.model, fresh, facts, {**self.recent.arrays(), **scaled})
         if newest.exists():
             os.replace(newest, self.folder / PREVIOUS)
         os.replace(fresh, newest)
+
+
+def only_fit(chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool) -> Chunk:
+    """The chunk without rows that a model of ``dtype`` cannot take; raises for them unless bad ones are skipped."""
+    strange = [
+        Bad(int(chunk.numbers[i]), why.replace("allow_nan=True", "--missing learn"))
+        for i, why in inputs.unfit(chunk.rows, dtype, gaps=gaps)
+    ]
+    if not strange:
+        return chunk
+    if not source.skip_bad:
+        raise SourceError(f"row {strange[0].row} of {source.name} {strange[0].reason} Or: --bad-rows skip.")
+    fit = ~np.isin(chunk.numbers, [b.row for b in strange])
+    ids = None if chunk.ids is None else tuple(i for i, good in zip(chunk.ids, fit, strict=True) if good)
+    return chunk._replace(rows=chunk.rows[fit], numbers=chunk.numbers[fit], bad=(*chunk.bad, *strange), ids=ids)
+
+
+def same_source(facts: dict[str, Any], source: Source) -> bool:
+    """Whether a run has read this source before: one of that name that begins alike."""
+    known = facts.get("beginning")
+    alike = known is None or source.path is None or beginning(source.path, known[0]) == known
+    return bool(facts["source"] == source.name and alike)
 
 
 def feature_names(model: StreamingGaussianMixture) -> list[str] | None:
@@ -308,6 +364,8 @@ def open_model(path: Path) -> Kept:
 def resume(folder: Path) -> tuple[Kept, Place] | None:
     """The newest whole checkpoint of a run, or None if it has none yet; events written after it are taken back."""
     problems = []
+    for torn in folder.glob(f"..{MODEL}.next.*"):  # by a kill in the middle of a checkpoint
+        torn.unlink(missing_ok=True)
     for name in (f".{MODEL}.next", MODEL, PREVIOUS):
         path = folder / name
         if not path.exists():

@@ -12,28 +12,32 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm import inputs
 from streamgmm.mixture import Mixture
-from streamgmm.running import Kept, feature_names
-from streamgmm.streams.base import Chunk, Source, SourceError, ahead, by_name
+from streamgmm.running import Kept, feature_names, only_fit
+from streamgmm.streams.base import Bad, Chunk, Source, SourceError, ahead, by_name
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
-def scored(kept: Kept, source: Source, contamination: float) -> Iterator[Columns]:
+def scored(
+    kept: Kept, source: Source, contamination: float, report: Callable[[tuple[Bad, ...]], None] = lambda bad: None
+) -> Iterator[Columns]:
     """For each chunk, arrays of one entry a row: log-likelihood, component and its responsibility.
 
     If the model knows what was usual in its stream, also p_value and whether the row is an anomaly: less likely than
-    all but ``contamination`` of recent samples.
+    all but ``contamination`` of recent samples. ``report`` hears of rows that were left out.
     """
     mixture, usual = kept.model.mixture_, kept.recent.scores
     threshold = usual.quantile(contamination) if len(usual) >= 1 / contamination else None
     nobody = True
+    source.expect(feature_names(kept.model), mixture.n_features)
     for chunk in ahead(source.chunks()):
+        if len(chunk.rows):
+            rows = by_name(chunk.rows, source.feature_names, feature_names(kept.model), source.name)
+            chunk = only_fit(chunk._replace(rows=rows), np.dtype(mixture.means.dtype), source, gaps=takes_gaps(kept))
+        report(chunk.bad)
         if not len(chunk.rows):
             continue
-        rows = by_name(chunk.rows, source.feature_names, feature_names(kept.model), source.name)
-        chunk = chunk._replace(rows=rows)
         found = _scores(mixture, kept, source, chunk)
         if threshold is not None:
             found["p_value"] = usual.p_values(found["log_likelihood"])
@@ -59,8 +63,6 @@ def _scores(mixture: Mixture, kept: Kept, source: Source, chunk: Chunk) -> Colum
             "Choose columns with --columns."
         )
     dtype = np.dtype(mixture.means.dtype)
-    name = f"{source.name} (from row {chunk.numbers[0]} on)"
-    inputs.refuse_unfit(rows, dtype, name, gaps=takes_gaps(kept))
     if rows.dtype == np.uint8:
         rows = np.multiply(rows, source.factor, dtype=dtype)
     if kept.scaling is not None:
@@ -80,11 +82,11 @@ Write = Callable[[Columns], None]
 
 
 @contextmanager
-def writer(path: Path | None, out: TextIO, kind: str = "csv") -> Iterator[Write]:
+def writer(path: Path | None, out: TextIO, kind: str = "csv", id_type: Any = None) -> Iterator[Write]:
     """A function that writes scores to a file (its ending decides the form) or, without a path, to ``out``."""
     form = kind if path is None else path.suffix.lstrip(".")
     if form == "parquet" and path is not None:
-        with _parquet(path) as write:
+        with _parquet(path, id_type) as write:
             yield write
     elif form in ("csv", "ndjson", "jsonl"):
         text = _csv if form == "csv" else _ndjson
@@ -110,16 +112,30 @@ def _csv(file: TextIO) -> Write:
     return write
 
 
+def _ids(pa: Any, values: npt.NDArray[Any], kind: Any) -> Any:
+    """Ids as a column: of their own kind if they have one, otherwise text."""
+    try:
+        column = pa.array(values.tolist(), kind)
+    except (pa.ArrowException, OverflowError):
+        column = pa.array([None if v is None else str(v) for v in values], pa.string())
+    return column.cast(pa.string()) if pa.types.is_null(column.type) else column
+
+
 def _ndjson(file: TextIO) -> Write:
     def write(columns: Columns) -> None:
         for values in zip(*(v.tolist() for v in columns.values()), strict=True):
-            file.write(json.dumps(dict(zip(columns, values, strict=True))) + "\n")
+            file.write(json.dumps(dict(zip(columns, values, strict=True)), default=_text) + "\n")
 
     return write
 
 
+def _text(value: Any) -> str:
+    """An id that JSON does not know."""
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
 @contextmanager
-def _parquet(path: Path) -> Iterator[Write]:
+def _parquet(path: Path, id_type: Any) -> Iterator[Write]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -128,9 +144,16 @@ def _parquet(path: Path) -> Iterator[Write]:
     open_file: list[Any] = []
 
     def write(columns: Columns) -> None:
-        table = pa.table({name: values if name != "id" else values.tolist() for name, values in columns.items()})
+        table = pa.table(
+            {name: _ids(pa, values, id_type) if name == "id" else values for name, values in columns.items()}
+        )
         if not open_file:
             open_file.append(pq.ParquetWriter(path, table.schema))
+        if table.schema != open_file[0].schema:
+            raise ValueError(
+                f"ids from row {columns['row'][0]} on are {table.schema.field('id').type}, those before "
+                f"{open_file[0].schema.field('id').type}; write such scores as .csv or .ndjson."
+            )
         open_file[0].write_table(table)
 
     try:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import check_estimator
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
@@ -110,7 +111,7 @@ def test_files_of_others(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="holds a mixture alone"):
         StreamingAnomalyDetector.load(tmp_path / "m")
     StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).partial_fit(x).save(tmp_path / "d")
-    with pytest.raises(ModelFileError, match="contamination"):
+    with pytest.raises(InvalidParameterError, match="contamination"):
         StreamingAnomalyDetector.load(tmp_path / "d", contamination=0.7)
     with pytest.raises(NotFittedError):
         StreamingAnomalyDetector().save(tmp_path / "e")

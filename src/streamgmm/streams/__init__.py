@@ -53,6 +53,15 @@ def open_source(
 
     ``missing`` lets text leave out numbers: they become NaN. ``follow`` is for files that grow while they are read.
     """
+    settings: dict[str, Any] = {"columns": columns, "id_column": id_column, "skip_bad": skip_bad, "missing": missing}
+    source = _open(text, settings, follow, seed)
+    source.skip_bad = skip_bad
+    if source.name == Path(text).name and Path(text).is_file():
+        source.path = Path(text)
+    return source
+
+
+def _open(text: str, settings: dict[str, Any], follow: bool, seed: int) -> Source:
     from streamgmm.streams import arrays, images, lines
     from streamgmm.streams.columns import Columns
     from streamgmm.streams.text import PipeText
@@ -62,7 +71,7 @@ def open_source(
         ".ndjson": lines.Ndjson,
         ".jsonl": lines.Ndjson,
     }
-    settings: dict[str, Any] = {"columns": columns, "id_column": id_column, "skip_bad": skip_bad, "missing": missing}
+    columns, id_column, skip_bad = settings["columns"], settings["id_column"], settings["skip_bad"]
     if text == "-":
         pipe = PipeText(follow=follow)
         json_like = pipe.peek().lstrip()[:1] in (b"[", b"{")
@@ -89,7 +98,7 @@ def open_source(
     if ending in kinds:
         return kinds[ending](path, follow=follow, **settings)
     if ending in (".parquet", ".arrow", ".feather"):
-        return Columns(path, columns=columns, id_column=id_column, missing=missing)
+        return Columns(path, columns=columns, id_column=id_column, missing=settings["missing"])
     if ending == ".npy":
         return arrays.open_npy(path)
     if ending == ".npz":

@@ -35,7 +35,7 @@ class Array(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         size = rows_per_chunk(self._values.shape[1], self._values.itemsize)
-        for at in range(first_row(start), len(self._values), size):
+        for at in range(first_row(start, self), len(self._values), size):
             stop = min(at + size, len(self._values))
             rows = np.array(self._values[at:stop])
             if self._map is not None and hasattr(self._map, "madvise"):

@@ -6,6 +6,8 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy.typing as npt
@@ -14,6 +16,7 @@ Position = dict[str, Any]
 """Where a source stands, as JSON: what it needs to go on from there. ``row`` counts rows read, bad ones included."""
 
 CHUNK_BYTES = 1 << 22
+BEGINNING = 1 << 16  # bytes by which a file is known again
 
 T = TypeVar("T")
 
@@ -43,13 +46,20 @@ class Source(ABC):
     """Rows from somewhere. Reading from the position of any chunk goes on with the next one."""
 
     name: str
+    path: Path | None = None  # of its file, if it is one
+    skip_bad: bool = False  # whether rows that cannot be used are left out
     feature_names: list[str] | None = None
+    id_type: Any = None  # Arrow's, of a column of ids that comes with one
     factor: float = 1.0  # by which rows of bytes are to be multiplied
     grows: bool = False  # whether more rows may come while it is followed
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         """Chunks from a position on; from the beginning if there is none."""
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        """Hears which features a model has learned, in case that not every row shows them."""
+        return
 
     @property
     def n_rows(self) -> int | None:
@@ -74,8 +84,22 @@ def by_name(rows: npt.NDArray[Any], names: list[str] | None, wanted: list[str] |
     return rows[:, [names.index(n) for n in wanted]]
 
 
-def first_row(start: Position | None) -> int:
-    return 0 if start is None else int(start["row"])
+def beginning(path: Path, size: int = BEGINNING) -> list[Any]:
+    """How a file begins: the number of bytes looked at, and their hash. Files that grow keep it."""
+    with path.open("rb") as file:
+        head = file.read(size)
+    return [len(head), sha256(head).hexdigest()]
+
+
+def first_row(start: Position | None, source: Source | None = None) -> int:
+    """Where to go on; raises if a source has ended before."""
+    row = 0 if start is None else int(start["row"])
+    if row and source is not None and source.n_rows is not None and row > source.n_rows:
+        raise SourceError(
+            f"{source.name} has {source.n_rows} rows, but {row} were read of it: it is not what it was. "
+            "Start a new run, or give it another name to learn all of it."
+        )
+    return row
 
 
 def ahead(chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, depth: int = 6) -> Iterator[T]:

@@ -57,12 +57,40 @@ class Columns(Source):
                 raise SourceError(f"column {name!r} of {self.name} holds {kinds[name]}, not numbers.")
         if not self._columns:
             raise SourceError(f"{self.name} has no numeric column; it has {', '.join(names[:20])}.")
-        lists = [n for n in self._columns if pa.types.is_fixed_size_list(kinds[n])]
+        lists = [n for n in self._columns if _element(pa, kinds[n]) is not None]
         if lists and len(self._columns) > 1:
             raise SourceError(f"{self.name} has a column of vectors, {lists[0]!r}, and others. Choose with --columns.")
         self.feature_names = None if lists else self._columns
-        self._width = kinds[lists[0]].list_size if lists else len(self._columns)
+        self.id_type = kinds.get(id_column)
+        self._width = self._length(kinds[lists[0]]) if lists else len(self._columns)
         self._size = rows_per_chunk(self._width)
+        self._groups = self._group_rows()
+
+    def _length(self, kind: Any) -> int:
+        """Numbers in a vector: what the type says, or what the first row holds."""
+        if hasattr(kind, "list_size"):
+            return int(kind.list_size)
+        if hasattr(self._file, "iter_batches"):
+            batches = self._file.iter_batches(batch_size=1, columns=self._columns, use_threads=False)
+        else:
+            batches = (self._file.get_batch(i).select(self._columns) for i in range(self._file.num_record_batches))
+        lengths = (len(v) for batch in batches for v in batch.column(0).to_pylist() if v)
+        return next(lengths, 1)
+
+    def _group_rows(self) -> list[tuple[int, list[int]]]:
+        """Row groups that are read together, small ones as many as make a chunk, with the first row of each lot."""
+        if not hasattr(self._file, "iter_batches"):
+            return [(0, [])]
+        lots: list[tuple[int, list[int]]] = []
+        row = room = 0
+        for group in range(self._file.metadata.num_row_groups):
+            rows = self._file.metadata.row_group(group).num_rows
+            if rows > room:
+                lots.append((row, []))
+                room = self._size
+            lots[-1][1].append(group)
+            row, room = row + rows, room - rows
+        return lots
 
     @property
     def n_rows(self) -> int:
@@ -71,28 +99,20 @@ class Columns(Source):
         return sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        skip = first_row(start)
-        row, first_group = self._group_of(skip)
-        for rows, ids in self._pieces(first_group):
+        skip = first_row(start, self)
+        if skip and skip == self.n_rows:
+            return
+        lots = [lot for lot in self._groups if lot[0] > skip]
+        begun = len(self._groups) - len(lots) - 1  # the lot with the row to go on with
+        row = self._groups[begun][0] if self._groups else 0
+        for rows, ids in self._pieces(self._groups[begun:]):
             first, row = row, row + len(rows)
             known = max(0, skip - first)
             if known < len(rows):
                 numbers = np.arange(first + known, row)
                 yield Chunk(rows[known:], numbers, {"row": row}, (), None if ids is None else ids[known:])
 
-    def _group_of(self, skip: int) -> tuple[int, int]:
-        """The row at which the row group (or record batch) with row ``skip`` begins, and the group's number."""
-        row = 0
-        if hasattr(self._file, "iter_batches"):
-            for group in range(self._file.metadata.num_row_groups):
-                rows = self._file.metadata.row_group(group).num_rows
-                if row + rows > skip:
-                    return row, group
-                row += rows
-            return row, self._file.metadata.num_row_groups
-        return 0, 0
-
-    def _pieces(self, first_group: int) -> Iterator[Piece]:
+    def _pieces(self, lots: list[tuple[int, list[int]]]) -> Iterator[Piece]:
         if not hasattr(self._file, "iter_batches"):
             wanted = [*self._columns, *([self._id] if self._id else [])]
             for i in range(self._file.num_record_batches):
@@ -104,25 +124,25 @@ class Columns(Source):
         about = self._file.metadata
         with ThreadPoolExecutor(READERS, thread_name_prefix="streamgmm-parquet") as pool:
             reading: deque[Any] = deque()
-            for group in range(first_group, about.num_row_groups):
-                if about.row_group(group).num_rows * self._width * 4 > GROUP_BYTES:
+            for _, groups in lots:
+                if sum(about.row_group(g).num_rows for g in groups) * self._width * 4 > GROUP_BYTES:
                     yield from _all(reading)
-                    yield from self._group(group)
+                    yield from self._lot(groups)
                     continue
-                reading.append(pool.submit(self._whole_group, group))
+                reading.append(pool.submit(self._whole_lot, groups))
                 if len(reading) > READERS:
                     yield from reading.popleft().result()
             yield from _all(reading)
 
-    def _whole_group(self, group: int) -> list[Piece]:
-        return list(self._group(group))
+    def _whole_lot(self, groups: list[int]) -> list[Piece]:
+        return list(self._lot(groups))
 
-    def _group(self, group: int) -> Iterator[Piece]:
-        """Pieces of a row group; a file object of its own, because others may be reading."""
+    def _lot(self, groups: list[int]) -> Iterator[Piece]:
+        """Pieces of some row groups; a file object of its own, because others may be reading."""
         file = type(self._file)(self._path, metadata=self._file.metadata, pre_buffer=False)
         wanted = [*self._columns, *([self._id] if self._id else [])]
         size = self._size if self.feature_names is None else TOGETHER * self._size
-        for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=wanted, use_threads=False):
+        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=wanted, use_threads=False):
             yield from self._cut(batch)
 
     def _cut(self, batch: Any) -> Iterator[Piece]:
@@ -135,10 +155,22 @@ class Columns(Source):
     def _rows(self, batch: Any) -> npt.NDArray[Any]:
         if self.feature_names is None:
             column = batch.column(self._columns[0])
-            values = column.flatten()
-            if column.null_count or (values.null_count and not self._missing):
+            values = column.flatten()  # of rows that are not null
+            if (column.null_count or values.null_count) and not self._missing:
                 raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r} ({ALLOW_GAPS}).")
-            return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(batch.num_rows, -1)
+            if not hasattr(column.type, "list_size"):
+                lengths = column.value_lengths().drop_null().to_numpy()
+                if (lengths != self._width).any():
+                    raise SourceError(
+                        f"column {self._columns[0]!r} of {self.name} has vectors of {lengths.min()} to {lengths.max()} "
+                        f"numbers; the first one has {self._width}, and all must have as many."
+                    )
+            rows = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(-1, self._width)
+            if not column.null_count:
+                return rows
+            every = np.full((batch.num_rows, self._width), np.nan, np.result_type(rows, np.float32))
+            every[column.is_valid().to_numpy(zero_copy_only=False)] = rows
+            return every
         found = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in self._columns if not self._missing else ():
             if found[name].null_count:
@@ -153,10 +185,18 @@ def _all(reading: deque[Any]) -> Iterator[Any]:
 
 def _numeric(pa: Any, kind: Any, *, plain: bool = False) -> bool:
     """Whether a column can be a feature; only ``plain`` numbers are, unless somebody asks for others."""
-    types = pa.types
-    inner = kind.value_type if types.is_fixed_size_list(kind) else kind
+    types, element = pa.types, _element(pa, kind)
+    inner = kind if element is None else element
     other = types.is_boolean(inner) or types.is_decimal(inner)
     return bool(types.is_floating(inner) or types.is_integer(inner) or (other and not plain))
+
+
+def _element(pa: Any, kind: Any) -> Any:
+    """Of what a column of vectors has its numbers; None if it holds none."""
+    types = pa.types
+    if types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
+        return kind.value_type
+    return None
 
 
 def _index(schema: Any) -> set[str]:

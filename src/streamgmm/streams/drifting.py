@@ -36,6 +36,10 @@ class Drifting(Source):
         self.name = f"{kind} drift of {', '.join(s.name for s in sources)}"
         self._kind, self._sources, self._every, self._seed = kind, list(sources), every, seed
 
+    def expect(self, names: list[str] | None, width: int) -> None:
+        for source in self._sources:
+            source.expect(names, width)
+
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         row = 0 if start is None else int(start["row"])
         taps = [_Tap(s, *(start["parts"][i] if start else (None, 0))) for i, s in enumerate(self._sources)]

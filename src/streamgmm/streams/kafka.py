@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -64,7 +65,7 @@ class Kafka(Source):
         settings = dict(parse_qsl(parts.query))
         if "plugin.library.paths" in settings:
             raise SourceError("plugin.library.paths would load code; it cannot be part of a source.")
-        self.name, self._client, self._skip_bad = f"topic {self._topic}", client, skip_bad
+        self.name, self._client, self.skip_bad = f"topic {self._topic}", client, skip_bad
         try:
             quiet = {"logger": None, "log_level": 0}
             self._consumer = client.Consumer({**FETCHING, **quiet, **settings, "bootstrap.servers": parts.netloc})
@@ -72,8 +73,14 @@ class Kafka(Source):
             raise SourceError(f"{url}: {problem.args[0]}.") from problem
         self._json = Ndjson(None, columns=columns, id_column=id_column, skip_bad=skip_bad, missing=missing)
         self._json.name = self.name
+        self._named = bool(columns or id_column)
+        self._learned: int | None = None  # bytes of the vectors that a model knows
         self._width: int | None = None
         self._is_json: bool | None = None
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        self._json.expect(names, width)
+        self._learned = 4 * width
 
     @property
     def n_rows(self) -> int:
@@ -99,7 +106,12 @@ class Kafka(Source):
             raise SourceError(f"the run stands at row {start['row']} of another kind of source than {self.name}.")
         known = {int(p): int(offset) for p, offset in (start or {}).get("offsets", {}).items()}
         at = {p: known.get(p, low) for p, (low, _) in ends.items()}
-        for p, (low, _) in ends.items():
+        for p, (low, high) in ends.items():
+            if at[p] > high:
+                raise SourceError(
+                    f"{self.name} ends at offset {high} in partition {p}, but was read up to {at[p]}: it is another "
+                    "topic of that name. Start a new run for it."
+                )
             if at[p] < low:
                 raise SourceError(
                     f"{self.name} has lost messages {at[p]} to {low - 1} of partition {p}, which were not read yet. "
@@ -142,9 +154,9 @@ class Kafka(Source):
         if not width or width % 4 or any(len(value) != width for value in values):
             good = [i for i, value in enumerate(values) if len(value) == width and value and not width % 4]
             for i in sorted(set(range(len(values))).difference(good)):
-                reason = f"has {len(values[i])} bytes; expected a vector of float32, {width} bytes like the first one"
+                reason = f"has {len(values[i])} bytes; expected a vector of float32, {width} bytes, or only JSON"
                 bad.append(Bad(first + i, reason))
-                if not self._skip_bad:
+                if not self.skip_bad:
                     raise SourceError(
                         f"row {first + i} of {self.name} (partition {partition}, offset {offsets[i]}) {reason}. "
                         "Leave out such rows with --bad-rows skip."
@@ -155,7 +167,7 @@ class Kafka(Source):
         return Chunk(rows.view("<f4").astype(np.float32, copy=False), numbers, position, tuple(bad))
 
     def _find_form(self, values: list[bytes]) -> None:
-        """JSON or raw vectors, and of how many bytes: what the first message with anything in it is."""
+        """JSON or raw vectors: what the first message with anything in it is; and of how many bytes most are."""
         first = next((v for v in values if v), None)
         if self._is_json is not None or first is None:
             return
@@ -163,7 +175,14 @@ class Kafka(Source):
             self._is_json = isinstance(json.loads(first), list | dict)
         except (ValueError, RecursionError):
             self._is_json = False
-        self._width = None if self._is_json else len(first)
+        if not self._is_json and self._named:
+            raise SourceError(f"{self.name} holds vectors without names of columns; leave --columns and --id away.")
+        sizes = Counter(len(v) for v in values if v and not len(v) % 4)
+        if not self._is_json and not sizes:
+            raise SourceError(
+                f"{self.name} holds neither JSON nor vectors of float32: its first message has {len(first)} bytes."
+            )
+        self._width = None if self._is_json else self._learned or sizes.most_common(1)[0][0]
 
 
 class _Reader:

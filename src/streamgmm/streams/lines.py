@@ -45,7 +45,7 @@ class Lines(Source):
         follow: bool = False,
     ) -> None:
         self.name = text.name if isinstance(text, Path) else "standard input"
-        self._text, self._columns, self._id, self._skip_bad = text, columns, id_column, skip_bad
+        self._text, self._columns, self._id, self.skip_bad = text, columns, id_column, skip_bad
         self._missing, self._follow = missing, follow
         self._width: int | None = None
         self._headed: bool | None = None  # whether there is a heading; None until a first line was seen
@@ -124,7 +124,7 @@ class Lines(Source):
                 if not line.strip():
                     continue
                 bad.append(Bad(first + at, str(problem)))
-                if not self._skip_bad:
+                if not self.skip_bad:
                     raise SourceError(
                         f"row {first + at} of {self.name} {problem}. Choose columns with --columns, name one that "
                         "is no feature with --id, or leave out such rows with --bad-rows skip."
@@ -161,7 +161,7 @@ class Csv(Lines):
 
     def _parse(self, line: bytes) -> tuple[list[float], Any]:
         fields = _fields(line)
-        highest = max(self._places or [0])
+        highest = max([*(self._places or []), self._id_place or 0])
         if len(fields) <= highest or (self._columns is None and len(fields) != self._wanted_fields):
             raise ValueError(f"has {len(fields)} columns; expected {self._wanted_fields}")
         key = None if self._id_place is None else fields[self._id_place]
@@ -186,6 +186,11 @@ class Csv(Lines):
 class Ndjson(Lines):
     """One JSON array, or one JSON object, a line."""
 
+    def expect(self, names: list[str] | None, width: int) -> None:
+        self._width = width
+        if names is not None and self._columns is None:
+            self.feature_names = names
+
     def _prepare(self, head: bytes) -> bool:
         with suppress(ValueError):  # whether to stop for it is decided where lines are parsed
             self._name_features(_json(head))
@@ -200,6 +205,8 @@ class Ndjson(Lines):
         if isinstance(value, dict):
             self._name_features(value)
             names = self.feature_names or []
+            if names and not any(n in value for n in names):
+                raise ValueError(f"has none of the features {', '.join(map(repr, names[:3]))}")
             if not self._missing and (absent := [n for n in names if n not in value]):
                 raise ValueError(f"has no {absent[0]!r}")
             key = None if self._id is None else value.get(self._id)

@@ -36,6 +36,14 @@ class FileText:
         return lines
 
     def seek(self, byte: int) -> None:
+        """Goes to where a line begins; raises if none does."""
+        self._file.seek(max(0, byte - 1))
+        around = self._file.read(2) if byte else b"\n"
+        if not around or (around[:1] != b"\n" and around[1:] not in (b"", b"\r", b"\n")):
+            raise SourceError(
+                f"{self._name} is not what it was: no line begins at byte {byte}, up to where it was read. "
+                "If it was replaced, start a new run, or give it another name to learn all of it."
+            )
         self._file.seek(byte)
 
     def tell(self) -> int:
