@@ -200,7 +200,7 @@ class Journey:
         for check in checks:
             if check.drift:
                 records.append(events.record("drift", check, seconds))
-            quiet = not (check.drift or check.shrunk) and check.sigma <= self.model._training.schedule.sigma_min
+            quiet = not check.drift and check.sigma <= self.model._training.schedule.sigma_min
             if quiet and check.samples < self.place.told * (1 + 1 / CHECKS_PER_LENGTH):
                 continue
             records.append(events.record("check", check, seconds))

@@ -85,7 +85,7 @@ class Columns(Source):
         row = room = 0
         for group in range(self._file.metadata.num_row_groups):
             rows = self._file.metadata.row_group(group).num_rows
-            if rows > room:
+            if rows > room or not lots:
                 lots.append((row, []))
                 room = self._size
             lots[-1][1].append(group)

@@ -83,8 +83,8 @@ class Images(Source):
         if last is not None and not self._warned and (early := bisect_right(self._names, last) - row) > 0:
             self._warned = True
             warnings.warn(
-                f"{early} images of {self.name} came with names before {last}, up to which it was read; they are not "
-                "learned. Number images with leading zeros.",
+                f"at least {early} images of {self.name} came with names before {last}, up to which it was read; they "
+                "are not learned. Number images with leading zeros.",
                 UserWarning,
                 stacklevel=2,
             )

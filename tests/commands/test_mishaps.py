@@ -1,0 +1,237 @@
+"""Runs that meet other data, broken rows and broken sources, and what is left afterwards."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture, running
+from streamgmm.cli import app
+from streamgmm.recent import ODD_AGE, Recent
+
+runner = CliRunner()
+
+
+def rows(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal([0.2, 0.5, 0.8], [0.3, 0.4, 0.2], (count, 3))
+
+
+def table(path: Path, x: np.ndarray) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    np.savetxt(path, x, delimiter=",", header="a,b,c", comments="", fmt="%.6f")
+    return path
+
+
+def run(*args: object, ok: bool = True) -> str:
+    result = runner.invoke(app, [str(a) for a in args])
+    assert (result.exit_code == 0) == ok, result.output
+    return result.output if ok else result.output + str(result.exception)
+
+
+def train(*args: object) -> Any:
+    result = runner.invoke(app, ["train", *map(str, args), "--components", "4", "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def kinds(folder: Path) -> list[str]:
+    return [json.loads(line)["kind"] for line in (folder / running.EVENTS).read_text().splitlines()]
+
+
+def test_another_file_of_the_same_name_is_learned_from_its_beginning(tmp_path: Path) -> None:
+    first, second = table(tmp_path / "one" / "x.csv", rows(3000)), table(tmp_path / "two" / "x.csv", rows(5000, 1))
+    train(first, "--out", tmp_path / "run")
+    with first.open("a") as file:
+        file.write("0.1,0.2,0.3\n" * 10)
+    assert train(first, "--out", tmp_path / "run", "--resume")["samples"] == 3010  # it has grown
+    assert train(second, "--out", tmp_path / "run", "--resume")["samples"] == 8010
+    assert train(second, "--out", tmp_path / "run", "--resume")["samples"] == 8010
+
+
+def test_rows_that_cannot_be_learned_are_left_out_and_told(tmp_path: Path) -> None:
+    x = rows(5000)
+    x[2500, 1], x[2600] = np.inf, np.nan
+    path = table(tmp_path / "x.csv", x)
+    words = run("train", path, "--out", tmp_path / "no", ok=False)
+    assert "row 2500 of x.csv contains inf at feature 1" in words
+    assert running.open_model(tmp_path / "no" / running.MODEL).model.n_samples_seen_ == 2000  # what came before is kept
+    outcome = train(path, "--out", tmp_path / "run", "--bad-rows", "skip")
+    assert (outcome["samples"], outcome["bad_rows"]) == (4998, 2)
+    assert [b["row"] for b in outcome["first_bad"]] == [2500, 2600]
+    events = [json.loads(line) for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    [bad] = [e for e in events if e["kind"] == "bad"]
+    assert (bad["count"], bad["first"][0]["row"]) == (2, 2500)
+    words = run("score", tmp_path / "run", path, "--bad-rows", "skip", "--out", tmp_path / "s.csv")
+    assert "left out: row 2500 contains inf" in words
+    assert len((tmp_path / "s.csv").read_text().splitlines()) == 4999
+    assert "left out: row 2600 contains NaN" in run("train", path, "--out", tmp_path / "two", "--bad-rows", "skip")
+
+
+def test_a_pipe_that_breaks_has_not_come_for_nothing(tmp_path: Path) -> None:
+    text = io.StringIO()
+    np.savetxt(text, rows(3500), delimiter=",")
+    command = [sys.executable, "-m", "streamgmm.cli", "train", "-", "--components", "4", "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, input=text.getvalue() + "1,oops,3\n", capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "oops" in done.stderr
+    assert running.open_model(tmp_path / "run" / running.MODEL).model.n_samples_seen_ >= 2000
+    assert kinds(tmp_path / "run")[-2:] == ["stop", "checkpoint"]
+    again = subprocess.run([*command, "--resume"], input=text.getvalue(), capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "rows of standard input are passed over" in again.stderr.replace("\n", " ")
+    assert running.open_model(tmp_path / "run" / running.MODEL).model.n_samples_seen_ == 3500
+
+
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_strange_rows_keep_their_numbers(tmp_path: Path, scale: str) -> None:
+    x = rows(6000)
+    x[:700, 0] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    train(tmp_path / "x.npy", "--out", tmp_path / "run", "--missing", "skip", "--scale", scale)
+    kept = running.open_model(tmp_path / "run" / running.MODEL)
+    them = x[kept.recent.odd_numbers]
+    if kept.scaling is not None:
+        them = kept.scaling.apply(them, np.dtype(np.float64))
+    assert len(them) > 0
+    np.testing.assert_allclose(kept.recent.odd_rows, them, rtol=1e-5)
+
+
+def test_strange_rows_grow_old_whatever_their_numbers() -> None:
+    recent = Recent()
+    recent.add(np.ones((20, 2)), np.full(20, -9.0), np.arange(900_000, 900_020), 1000)
+    recent.add(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000)
+    assert recent.odd_numbers.min() == 900_000
+    recent.add(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000 + ODD_AGE)
+    assert sorted(recent.odd_numbers.tolist()) == [0, 1, 2, 3, 4]  # and none of them twice
+
+
+def test_torn_checkpoints_are_cleared_away(tmp_path: Path) -> None:
+    path = table(tmp_path / "x.csv", rows(3000))
+    train(path, "--out", tmp_path / "run")
+    torn = tmp_path / "run" / f"..{running.MODEL}.next.abc123"
+    torn.write_bytes(b"half of it")
+    train(path, "--out", tmp_path / "run", "--resume")
+    assert not torn.exists()
+
+
+def test_a_saved_detector_brings_its_own_share(tmp_path: Path) -> None:
+    x = rows(20_000)
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0), contamination=0.1)
+    detector.partial_fit(x).save(tmp_path / "d.safetensors")
+    np.save(tmp_path / "x.npy", x)
+    run("score", tmp_path / "d.safetensors", tmp_path / "x.npy", "--out", tmp_path / "s.csv")
+    flagged = (tmp_path / "s.csv").read_text().count("True")
+    assert abs(flagged - (detector.predict(x) == -1).sum()) < 50
+
+
+@pytest.mark.filterwarnings("ignore:the model was trained on data scaled")
+@pytest.mark.parametrize("kind", [StreamingAnomalyDetector, StreamingGaussianMixture])
+def test_scaling_survives_a_visit_to_python(tmp_path: Path, kind: Any) -> None:
+    path = table(tmp_path / "x.csv", rows(20_000))
+    train(path, "--out", tmp_path / "run", "--scale", "standard")
+    model = kind.load(tmp_path / "run" / running.MODEL)
+    model.save(tmp_path / "m.safetensors")
+    scores = [
+        json.loads(runner.invoke(app, ["score", str(m), str(path), "--json", "--samples", "1"]).stdout)[
+            "log_likelihood"
+        ]
+        for m in (tmp_path / "run", tmp_path / "m.safetensors")
+    ]
+    assert scores[0] == scores[1]
+    fresh = StreamingGaussianMixture.load(tmp_path / "m.safetensors").fit(rows(1000))
+    fresh.save(tmp_path / "n.safetensors")
+    assert running.open_model(tmp_path / "n.safetensors").scaling is None
+
+
+def test_long_runs_write_few_checks(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", rows(200_000))
+    train(tmp_path / "x.npy", "--out", tmp_path / "run")
+    events = [json.loads(line) for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    samples = [e["samples"] for e in events if e["kind"] == "check"]
+    assert 300 < len(samples) < 1500  # of 4000
+    assert samples == sorted(set(samples))
+    gaps = np.diff(samples)
+    assert (gaps <= 0.005 * np.array(samples[1:]) + 50).all()
+
+
+def test_rows_that_say_nothing_are_not_usual(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(0.5, 0.02, (30_000, 20))
+    x[rng.random(len(x)) < 0.03] = np.nan
+    odd = rng.normal(0.5, 0.02, (1000, 20))
+    odd[:, 0] += 0.25
+    settings = {"random_state": 0, "allow_nan": True, "precision_max": 5000}
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(2, **settings), contamination=0.01)
+    assert (detector.partial_fit(x).predict(odd) == -1).mean() > 0.99
+    assert (detector.fit(x).predict(odd) == -1).mean() > 0.99
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "odd.npy", odd)
+    arguments = ["--missing", "learn", "--precision-max", "5000", "--components", "2", "--json"]
+    outcome = json.loads(
+        runner.invoke(app, ["train", str(tmp_path / "x.npy"), "--out", str(tmp_path / "run"), *arguments]).stdout
+    )
+    assert outcome["samples"] + outcome["missing_rows"] == 30_000
+    run("score", tmp_path / "run", tmp_path / "odd.npy", "--out", tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").read_text().count("True") > 990
+
+
+class TestIds:
+    def score(self, folder: Path, ids: object, out: str) -> Path:
+        x = rows(3000)
+        table_ = pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "key": ids})
+        pq.write_table(table_, folder / "x.parquet")
+        train(folder / "x.parquet", "--id", "key", "--out", folder / "run")
+        run("score", folder / "run", folder / "x.parquet", "--id", "key", "--out", folder / out)
+        return folder / out
+
+    def test_times_as_json(self, tmp_path: Path) -> None:
+        start = datetime(2026, 1, 1)
+        out = self.score(tmp_path, [start + timedelta(seconds=i) for i in range(3000)], "s.ndjson")
+        assert json.loads(out.read_text().splitlines()[1])["id"] == "2026-01-01T00:00:01"
+
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            pa.array(np.arange(3000, dtype=np.uint64) + 2**63, pa.uint64()),
+            pa.array(np.arange(3000, dtype=np.int64), pa.timestamp("ns")),
+            pa.array([None] * 2000 + [f"n{i}" for i in range(1000)]),
+        ],
+        ids=["large", "nanoseconds", "late"],
+    )
+    def test_kinds_are_kept(self, tmp_path: Path, ids: Any) -> None:
+        found = pq.read_table(self.score(tmp_path, ids, "s.parquet")).column("id")
+        assert found.type == ids.type
+        assert found.combine_chunks().equals(ids)
+
+    def test_ids_of_two_kinds(self, tmp_path: Path) -> None:
+        lines = [json.dumps({"a": 0.1 * (i % 7), "key": i if i < 1500 else f"n{i}"}) for i in range(3000)]
+        (tmp_path / "x.ndjson").write_text("\n".join(lines))
+        train(tmp_path / "x.ndjson", "--id", "key", "--out", tmp_path / "run")
+        arguments = ["score", tmp_path / "run", tmp_path / "x.ndjson", "--id", "key", "--out"]
+        run(*arguments, tmp_path / "s.csv")
+        assert "write such scores as .csv or .ndjson" in run(*arguments, tmp_path / "s.parquet", ok=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--columns", "a,a"], "each of them once"),
+        (["--columns", ","], "expected names"),
+        (["--out", "no/s.csv"], "no does not exist"),
+    ],
+)
+def test_clear_words(tmp_path: Path, arguments: list[str], words: str) -> None:
+    path = table(tmp_path / "x.csv", rows(3000))
+    train(path, "--out", tmp_path / "run")
+    assert words in run("score", tmp_path / "run", path, *arguments, ok=False)
