@@ -21,6 +21,7 @@ from streamgmm import running, scoring
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.looking import LIVE_SECONDS, page_beside
 from streamgmm.progress import live_line
+from streamgmm.rules import RULES
 from streamgmm.streams import Bad, open_source
 
 people = Console(stderr=True)
@@ -64,7 +65,7 @@ def train(
     passes: Annotated[int, typer.Option(min=1, help="Passes over the source.")] = 1,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more when the source ends.")] = False,
     samples: Annotated[int | None, typer.Option(min=1, help="Stop after about so many samples.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the start.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the start.")] = 0,
     precision_max: Annotated[float, typer.Option(help="Largest precision of a feature.")] = 20.0,
     half_life: Annotated[
         float | None, typer.Option(help="In samples: what was learned so long ago counts half.")
@@ -87,6 +88,10 @@ def train(
     """Learns from a source; a stop at any moment loses nothing: --resume goes on."""
     if out.exists() and any(out.iterdir()) and not resume:
         raise ValueError(f"{out} is not empty. Go on with --resume, or choose another folder.")
+    if rule not in RULES:
+        raise ValueError(f"--rule is {rule!r}; expected {', '.join(RULES)}.")
+    if jobs == 0:
+        raise ValueError("--jobs is 0; expected a number of threads, or -1 for all cores.")
     out.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {"rule": rule, "precision_max": precision_max, "half_life": half_life, "n_jobs": jobs}
     settings |= {"reheat": reheat, "allow_nan": missing is Missing.learn}

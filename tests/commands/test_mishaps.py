@@ -231,7 +231,17 @@ class TestIds:
         (["--out", "no/s.csv"], "no does not exist"),
     ],
 )
-def test_clear_words(tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_clear_words_about_scores(tmp_path: Path, arguments: list[str], words: str) -> None:
     path = table(tmp_path / "x.csv", rows(3000))
     train(path, "--out", tmp_path / "run")
     assert words in run("score", tmp_path / "run", path, *arguments, ok=False)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--rule", "foo", "--rule is 'foo'; expected"), ("--jobs", "0", "--jobs is 0; expected a number of threads")],
+)
+def test_clear_words_about_training(tmp_path: Path, option: str, value: str, words: str) -> None:
+    path = table(tmp_path / "x.csv", rows(30))
+    assert words in run("train", path, "--out", tmp_path / "run", option, value, ok=False)
+    assert not (tmp_path / "run").exists()
