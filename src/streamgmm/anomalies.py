@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from streamgmm import files, inputs
+from streamgmm import files, inputs, training
 from streamgmm.checkpoint import ModelFileError
 from streamgmm.estimator import StreamingGaussianMixture, warn_of_scaling
 from streamgmm.recent import Recent, RecentQuantiles
@@ -60,7 +60,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         """
         mixture = self._fresh().fit(X, sample_weight=sample_weight)
         rows = mixture._valid(X)
-        scores, known = mixture._ask_valid(rows, "log_prob"), inputs.rows_with_values(rows)
+        scores, known = mixture._ask_valid(rows, "log_prob"), training.rows_with_values(rows)
         weights = inputs.sample_weights(sample_weight, scores, counts=False)
         scores, weights = scores[known], None if weights is None else weights[known]
         self._take(mixture, RecentQuantiles())
@@ -88,7 +88,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
                 continue
             annealing = mixture.sigma_ > mixture.sigma_min
             if not annealing:
-                known = inputs.rows_with_values(block)
+                known = training.rows_with_values(block)
                 scores = mixture._ask_valid(block[known], "log_prob") if known.any() else np.empty(0)
                 self._remember(scores, None if counts is None else counts[known])
             mixture._feed(block, counts)

@@ -121,13 +121,13 @@ def train(
             journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent
             journey.scale = kept.facts["scale"]
             people.print(f"going on after {journey.place.samples:,} samples, with the settings of the run")
-            if source == "-" and journey.place.position is not None:
-                rows = journey.place.position["row"]
-                people.print(f"the first {rows:,} rows of standard input are passed over: they were learned before")
             if not running.same_source(kept.facts, opened):
                 journey.place.epoch, journey.place.position = 0, None
                 journey.recent.forget_rows()
                 people.print(f"{escape(opened.name)} is new to this run: it is learned from its beginning")
+            elif source == "-" and journey.place.position is not None:
+                rows = journey.place.position["row"]
+                people.print(f"the first {rows:,} rows of standard input are passed over: they were learned before")
         journey.stop = lambda: (
             stopped() or (samples is not None and journey.place.samples >= samples and journey.started)
         )

@@ -115,14 +115,6 @@ def sample_weights(
     return weights
 
 
-def rows_with_values(rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which rows hold anything but NaN: (N,)."""
-    if rows.dtype.kind != "f" or not np.isnan(rows[:, 0]).any():
-        return np.ones(len(rows), np.bool_)
-    known: npt.NDArray[np.bool_] = ~np.isnan(rows).all(1)
-    return known
-
-
 def refuse_unfit(
     rows: npt.NDArray[Any], dtype: np.dtype[Any], name: str = "X", *, threads: int = 1, gaps: bool = False
 ) -> None:

@@ -77,6 +77,7 @@ class Journey:
     recent: Recent = field(default_factory=Recent)
     bad: list[Bad] = field(default_factory=list)  # the first rows that were left out
     _first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = field(default_factory=list)  # with their numbers
+    _beginning: list[Any] | None = None  # of the source's file, by which it is known again
     _features: list[str] | None = None  # names, where the source has them
     _begun: float = field(default_factory=time.perf_counter)
 
@@ -85,6 +86,7 @@ class Journey:
         before, ended = self.place.samples, self.place.finished
         saved, at = before, time.perf_counter()
         self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
+        self._beginning = None if self.source.path is None else beginning(self.source.path)
         for chunk in self._kept_on_failure(self._chunks(), before):
             self._take(chunk)
             yield Progress(self.place.samples, self.place.bad, self._current())
@@ -192,7 +194,7 @@ class Journey:
         if bad and self.place.bad < BAD_REPORTED and self.started:
             first = [b._asdict() for b in bad[:BAD_TOGETHER]]
             self._write(self._event("bad", count=len(bad), first=first))
-        self.bad += bad[: BAD_TOGETHER - len(self.bad)] if len(self.bad) < BAD_TOGETHER else ()
+        self.bad += bad[: BAD_TOGETHER - len(self.bad)]
         self.place.bad += len(bad)
 
     def _write_checks(self, checks: list[Check]) -> None:
@@ -265,7 +267,7 @@ class Journey:
         some = rows[::step] if rows.dtype == np.uint8 else rows[::step].astype(state.parameters.dtype, copy=False)
         self.place.looked = behind if few else self.place.looked + SPARSE * len(some)
         training.settle(state)
-        known = inputs.rows_with_values(some)
+        known = training.rows_with_values(some)
         some, which = some[known], numbers[::step][known]
         scores = kernels.score(state.parameters, some, factor).log_likelihood
         self.recent.add(_as_floats(some, factor), scores, which, behind)
@@ -292,7 +294,7 @@ class Journey:
         newest, fresh = self.folder / MODEL, self.folder / f".{MODEL}.next"
         facts: dict[str, Any] = {"run": vars(self.place), "source": self.source.name}
         facts |= {"scale": self.scale, "missing": self.missing}
-        facts["beginning"] = None if self.source.path is None else beginning(self.source.path)
+        facts["beginning"] = self._beginning
         scaled = {} if self.scaling is None else {"shift": self.scaling.shift, "factor": self.scaling.factor}
         files.save(self.model, fresh, facts, {**self.recent.arrays(), **scaled})
         if newest.exists():

@@ -112,15 +112,6 @@ def _csv(file: TextIO) -> Write:
     return write
 
 
-def _ids(pa: Any, values: npt.NDArray[Any], kind: Any) -> Any:
-    """Ids as a column: of their own kind if they have one, otherwise text."""
-    try:
-        column = pa.array(values.tolist(), kind)
-    except (pa.ArrowException, OverflowError):
-        column = pa.array([None if v is None else str(v) for v in values], pa.string())
-    return column.cast(pa.string()) if pa.types.is_null(column.type) else column
-
-
 def _ndjson(file: TextIO) -> Write:
     def write(columns: Columns) -> None:
         for values in zip(*(v.tolist() for v in columns.values()), strict=True):
@@ -132,6 +123,15 @@ def _ndjson(file: TextIO) -> Write:
 def _text(value: Any) -> str:
     """An id that JSON does not know."""
     return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def _ids(pa: Any, values: npt.NDArray[Any], kind: Any) -> Any:
+    """Ids as a column: of their own kind if they have one, otherwise text."""
+    try:
+        column = pa.array(values.tolist(), kind)
+    except (pa.ArrowException, OverflowError):
+        column = pa.array([None if v is None else str(v) for v in values], pa.string())
+    return column.cast(pa.string()) if pa.types.is_null(column.type) else column
 
 
 @contextmanager

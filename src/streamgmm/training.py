@@ -178,11 +178,17 @@ def feed(
 
 def _known(state: TrainingState, rows: Rows, shares: Shares | None) -> tuple[Rows, Shares | None]:
     """Rows without those that say nothing at all, which are counted."""
-    if not state.allow_nan or not np.isnan(rows[:, 0]).any():
+    if not state.allow_nan or (known := rows_with_values(rows)).all():
         return rows, shares
-    known = ~np.isnan(rows).all(1)
     state.skipped += len(rows) - int(known.sum())
     return rows[known], None if shares is None else shares[known]
+
+
+def rows_with_values(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Which rows hold anything but NaN: (N,)."""
+    if rows.dtype.kind != "f" or not np.isnan(rows[:, 0]).any():
+        return np.ones(len(rows), np.bool_)
+    return np.asarray(~np.isnan(rows).all(1))
 
 
 def settle(state: TrainingState) -> None:
