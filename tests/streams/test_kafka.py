@@ -74,7 +74,7 @@ def test_what_comes_later_is_read_later(brokers: Brokers) -> None:
 
 def test_little_waits_for_its_turn(brokers: Brokers, vectors: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With less room than one block takes, partitions pause and go on, and the order is the same."""
-    monkeypatch.setattr("streamgmm.streams.kafka.WAITING_BYTES", 8000)
+    monkeypatch.setattr("streamgmm.streams.partitions.WAITING_BYTES", 8000)
     rows = np.concatenate([c.rows for c in open_source(vectors).chunks()])
     np.testing.assert_array_equal(rows, in_turn(X))
 
@@ -154,6 +154,26 @@ def test_objects_have_names(brokers: Brokers) -> None:
     assert source.feature_names == ["a", "b"]
 
 
+def test_bad_messages_in_later_blocks(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors are put side by side as they come; one of another length leaves no trace but its number."""
+    monkeypatch.setattr("streamgmm.streams.kafka.BLOCK_BYTES", 2000)
+    rows = np.arange(2000, dtype="<f4").reshape(500, 4)
+    values = [row.tobytes() for row in rows]
+    values[150], values[399], values[400] = b"abc", b"", bytes(20)
+    url = brokers.fill("bad-later", values, partition=0)
+    chunks = list(open_source(url, skip_bad=True).chunks())
+    good = np.delete(np.arange(500), [150, 399, 400])
+    np.testing.assert_array_equal(np.concatenate([c.rows for c in chunks]), rows[good])
+    np.testing.assert_array_equal(np.concatenate([c.numbers for c in chunks]), good)
+    assert [(b.row, b.reason.split(";")[0]) for c in chunks for b in c.bad] == [
+        (150, "has 3 bytes"),
+        (399, "has 0 bytes"),
+        (400, "has 20 bytes"),
+    ]
+    with pytest.raises(SourceError, match=r"partition 0, offset 399\) has 0 bytes"):
+        list(open_source(url).chunks(chunks[1].position))
+
+
 def test_nothing_but_empty_messages(brokers: Brokers) -> None:
     url = brokers.fill("empty-all", [b"", b"", b""], partition=0)
     [chunk] = open_source(url, skip_bad=True).chunks()
@@ -162,7 +182,7 @@ def test_nothing_but_empty_messages(brokers: Brokers) -> None:
 
 
 def test_messages_of_any_size_one_burst_after_another(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgmm.streams.kafka.BURST_BYTES", 700)
+    monkeypatch.setattr("streamgmm.streams.partitions.BURST_BYTES", 700)
     rows = np.arange(64, dtype="<f4").reshape(16, 4)
     url = brokers.fill("bursts", [row.tobytes() for row in rows for _ in range(20)], partition=3)
     found = np.concatenate([c.rows for c in open_source(url).chunks()])

@@ -8,25 +8,17 @@ depends on what the topic holds and not on which partition happens to answer fir
 from __future__ import annotations
 
 import json
-import time
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
-from streamgmm import kernels
 from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError
 from streamgmm.streams.lines import Ndjson
+from streamgmm.streams.partitions import SECONDS, Messages, Reader, Vectors
 
-SECONDS = 10.0  # to wait for an answer of the brokers
 BLOCK_BYTES = 1 << 22  # of a partition's messages before it is the next one's turn, judged by the first message
-WAITING_BYTES = 1 << 24  # of all partitions, for their turn; one that has more than its share of it pauses
-MESSAGE_BYTES = 100  # that one takes while it waits, beside its value
-BURST_BYTES, BURST_MOST = 1 << 19, 2000  # of messages taken over at once: while they are, whoever learns cannot go on
-PAUSE = 1e-4  # seconds after a burst: who lets go of the interpreter for less has it back before others wake up
 FETCHING = {
     "group.id": "streamgmm",  # required, not used: we assign partitions and keep offsets ourselves
     "enable.auto.commit": False,
@@ -121,49 +113,51 @@ class Kafka(Source):
             self._is_json, self._width = start["json"], start["width"]
         self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in at.items()])
         row, turn = int((start or {}).get("row", 0)), int((start or {}).get("turn", 0))
-        reader = _Reader(self._client, self._consumer, self._topic, {p: high for p, (_, high) in ends.items()}, at)
+        reader = Reader(self._client, self._consumer, self._topic, {p: high for p, (_, high) in ends.items()}, at)
         try:
             yield from self._in_turn(reader, at, row, turn, (start or {}).get("block"))
         finally:
             self._consumer.unassign()  # or it would go on fetching, and keep the brokers from answering anything else
 
-    def _in_turn(self, reader: _Reader, at: dict[int, int], row: int, turn: int, block: int | None) -> Iterator[Chunk]:
+    def _in_turn(self, reader: Reader, at: dict[int, int], row: int, turn: int, block: int | None) -> Iterator[Chunk]:
         ends = sorted(at)
         while any(reader.left(p) for p in ends):
             p = ends[turn % len(ends)]
             turn = (turn + 1) % len(ends)
             if block is None and (size := reader.first_size(p)) is not None:
                 block = max(100, min(4000, BLOCK_BYTES // max(1, size)))
-            values, offsets = reader.take(p, block or 1)
-            if values:
-                at[p] = offsets[-1] + 1
+            if self._is_json is False and block:
+                reader.pack(self._width or 0, block)
+            messages = reader.take(p, block or 1)
+            if len(messages):
+                at[p] = messages.offsets[-1] + 1
                 behind = {str(q): offset for q, offset in at.items()}
-                self._find_form(values)
+                if isinstance(messages, Messages):
+                    self._find_form(messages.values)
                 form = {"json": self._is_json, "width": self._width}
-                position = {"row": row + len(values), "offsets": behind, "turn": turn, "block": block, **form}
-                yield self._chunk(p, values, offsets, row, position)
-                row += len(values)
+                position = {"row": row + len(messages), "offsets": behind, "turn": turn, "block": block, **form}
+                yield self._chunk(p, messages, row, position)
+                row += len(messages)
 
-    def _chunk(self, partition: int, values: list[bytes], offsets: list[int], first: int, position: Position) -> Chunk:
-        if self._is_json:
-            chunk = self._json._chunk(values, first, position)
+    def _chunk(self, partition: int, messages: Messages | Vectors, first: int, position: Position) -> Chunk:
+        if isinstance(messages, Messages) and self._is_json:
+            chunk = self._json._chunk(messages.values, first, position)
             self.feature_names = self._json.feature_names
             return chunk
-        width = self._width or 0
-        numbers, bad = first + np.arange(len(values)), []
-        if not width or width % 4 or any(len(value) != width for value in values):
-            good = [i for i, value in enumerate(values) if len(value) == width and value and not width % 4]
-            for i in sorted(set(range(len(values))).difference(good)):
-                reason = f"has {len(values[i])} bytes; expected a vector of float32, {width} bytes, or only JSON"
-                bad.append(Bad(first + i, reason))
-                if not self.skip_bad:
-                    raise SourceError(
-                        f"row {first + i} of {self.name} (partition {partition}, offset {offsets[i]}) {reason}. "
-                        "Leave out such rows with --bad-rows skip."
-                    )
-            values, numbers = [values[i] for i in good], numbers[good]
-        rows = np.empty((len(values), width), np.uint8)
-        kernels.join(values, rows)
+        vectors = messages.packed(self._width or 0) if isinstance(messages, Messages) else messages
+        bad = []
+        for i, size in vectors.odd.items():
+            reason = f"has {size} bytes; expected a vector of float32, {self._width} bytes, or only JSON"
+            bad.append(Bad(first + i, reason))
+            if not self.skip_bad:
+                raise SourceError(
+                    f"row {first + i} of {self.name} (partition {partition}, offset {vectors.offsets[i]}) {reason}. "
+                    "Leave out such rows with --bad-rows skip."
+                )
+        rows, numbers = vectors.rows, first + np.arange(len(vectors))
+        if bad:
+            good = np.delete(np.arange(len(rows)), list(vectors.odd))
+            rows, numbers = rows[good], numbers[good]
         return Chunk(rows.view("<f4").astype(np.float32, copy=False), numbers, position, tuple(bad))
 
     def _find_form(self, values: list[bytes]) -> None:
@@ -183,92 +177,3 @@ class Kafka(Source):
                 f"{self.name} holds neither JSON nor vectors of float32: its first message has {len(first)} bytes."
             )
         self._width = None if self._is_json else self._learned or sizes.most_common(1)[0][0]
-
-
-class _Reader:
-    """Messages of partitions, each in its order."""
-
-    def __init__(self, client: Any, consumer: Any, topic: str, ends: dict[int, int], at: dict[int, int]) -> None:
-        self._client, self._consumer, self._topic, self._ends = client, consumer, topic, ends
-        self._values: dict[int, list[bytes]] = {p: [] for p in ends}
-        self._offsets: dict[int, list[int]] = {p: [] for p in ends}
-        self._over = {p for p in ends if at[p] >= ends[p]}
-        self._bytes = dict.fromkeys(ends, 0)
-        self._most_bytes = WAITING_BYTES // len(ends)
-        self._paused: set[int] = set()
-        self._burst = 10
-
-    def left(self, p: int) -> bool:
-        return bool(self._values[p]) or p not in self._over
-
-    def first_size(self, p: int) -> int | None:
-        """Bytes of the next message of a partition, if there is one."""
-        self._await(p, 1)
-        return len(self._values[p][0]) if self._values[p] else None
-
-    def take(self, p: int, count: int) -> tuple[list[bytes], list[int]]:
-        """The next ``count`` messages of a partition, fewer at its end, with their offsets."""
-        self._await(p, count)
-        values, offsets = self._values[p][:count], self._offsets[p][:count]
-        del self._values[p][:count], self._offsets[p][:count]
-        self._bytes[p] -= _size(values)
-        if self._bytes[p] < self._most_bytes // 2:
-            self._resume(p)
-        return values, offsets
-
-    def _await(self, p: int, count: int) -> None:
-        while len(self._values[p]) < count and p not in self._over:
-            self._resume(p)
-            self._fetch(p)
-
-    def _resume(self, p: int) -> None:
-        if p in self._paused:
-            self._consumer.resume([self._client.TopicPartition(self._topic, p)])
-            self._paused.discard(p)
-
-    def _fetch(self, wanted: int) -> None:
-        first = self._consumer.poll(SECONDS)
-        if first is None:
-            raise SourceError(f"topic {self._topic}: no message came within {SECONDS:g} seconds, though some are left.")
-        messages = [first, *self._consumer.consume(self._burst, timeout=0)]  # what is here already
-        size = self._keep(messages) // len(messages)
-        self._burst = max(1, min(BURST_MOST, BURST_BYTES // max(1, size)))
-        for p, size in self._bytes.items():
-            if size > self._most_bytes and p != wanted and p not in self._paused | self._over:
-                self._consumer.pause([self._client.TopicPartition(self._topic, p)])
-                self._paused.add(p)
-        time.sleep(PAUSE)
-
-    def _keep(self, messages: list[Any]) -> int:
-        """Sorts messages by partition, all of them at once because that is fast; says how many bytes they take."""
-        message, total = self._client.Message, 0
-        problems = list(map(message.error, messages))
-        if any(problem is not None for problem in problems):
-            for m, problem in zip(messages, problems, strict=True):
-                if problem is not None:
-                    self._stop_for(problem, m.partition())
-            messages = [m for m, problem in zip(messages, problems, strict=True) if problem is None]
-        partitions = list(map(message.partition, messages))
-        for p in set(partitions):
-            its = [m for m, q in zip(messages, partitions, strict=True) if q == p]
-            offsets = list(map(message.offset, its))
-            if offsets[-1] + 1 >= self._ends[p]:  # what came after we began is for the next time
-                self._over.add(p)
-                del offsets[bisect_left(offsets, self._ends[p]) :]
-            values = [m.value() or b"" for m in its[: len(offsets)]]
-            self._values[p] += values
-            self._offsets[p] += offsets
-            self._bytes[p] += _size(values)
-            total += _size(values)
-        return total
-
-    def _stop_for(self, problem: Any, p: int) -> None:
-        if problem.code() == self._client.KafkaError._PARTITION_EOF:
-            self._over.add(p)  # compaction and transactions may leave nothing before the end
-        elif not problem.retriable():
-            raise SourceError(f"topic {self._topic}: {problem.str()}.")
-
-
-def _size(values: list[bytes]) -> int:
-    """Bytes that messages take while they wait."""
-    return sum(map(len, values)) + MESSAGE_BYTES * len(values)
