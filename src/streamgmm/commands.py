@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streamgmm import running, scoring
+from streamgmm import keeping, running, scoring
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.looking import LIVE_SECONDS, page_beside
 from streamgmm.progress import live_line
@@ -99,7 +99,7 @@ def train(
     model._validate_params()
     if source == "-" and passes > 1:
         raise ValueError(f"standard input can be read only once; --passes {passes} needs a file.")
-    known = running.resume(out) if resume else None
+    known = keeping.resume(out) if resume else None
     kept_missing = missing if known is None else _kept_missing(known[0], missing)
     opened = open_source(
         source,
@@ -121,7 +121,7 @@ def train(
             journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent
             journey.scale = kept.facts["scale"]
             people.print(f"going on after {journey.place.samples:,} samples, with the settings of the run")
-            if not running.same_source(kept.facts, opened):
+            if not keeping.same_source(kept.facts, opened):
                 journey.place.epoch, journey.place.position = 0, None
                 journey.recent.forget_rows()
                 people.print(f"{escape(opened.name)} is new to this run: it is learned from its beginning")
@@ -161,10 +161,10 @@ def train(
         skipped += f"; parameters and likelihoods refer to data scaled by '{journey.scale}'"
     ending = "" if place.finished else " Stopped before the end: go on with --resume."
     people.print(
-        f"{final.n_samples:,} samples learned{skipped}; the model is {escape(str(out / running.MODEL))}.{ending}"
+        f"{final.n_samples:,} samples learned{skipped}; the model is {escape(str(out / keeping.MODEL))}.{ending}"
     )
     _tell_bad(journey.bad, place.bad)
-    names = running.feature_names(journey.model)
+    names = keeping.feature_names(journey.model)
     if names is not None:
         shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
         people.print(escape(f"features: {shown}"))
@@ -196,7 +196,7 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Lines of JSON instead of CSV on standard output.")] = False,
 ) -> None:
     """Scores every row of a source: log-likelihood, best component, p-value, and whether it is an anomaly."""
-    kept = running.open_model(model / running.MODEL if model.is_dir() else model)
+    kept = keeping.open_model(model / keeping.MODEL if model.is_dir() else model)
     contamination = contamination or float((kept.facts.get("detector") or {}).get("contamination", 0.01))
     opened = open_source(
         source,
@@ -250,7 +250,7 @@ def _tell_bad(first: Sequence[Bad], count: int) -> None:
         people.print(f"left out: {count - TOLD:,} more")
 
 
-def _kept_missing(kept: running.Kept, missing: Missing) -> Missing:
+def _kept_missing(kept: keeping.Kept, missing: Missing) -> Missing:
     """What a run does about missing numbers; one that stopped for them may go on without such rows."""
     before = Missing(kept.facts["missing"])
     if missing is Missing.learn and before is not Missing.learn:

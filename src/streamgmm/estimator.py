@@ -388,7 +388,7 @@ def warn_of_scaling(facts: dict[str, Any]) -> None:
     if facts.get("scale", "none") != "none":
         warnings.warn(
             f"the model was trained on data scaled by {facts['scale']!r}, and expects data scaled alike: "
-            "streamgmm.running.open_model(path).scaling.apply(X, dtype) does it.",
+            "streamgmm.keeping.open_model(path).scaling.apply(X, dtype) does it.",
             UserWarning,
             stacklevel=3,
         )

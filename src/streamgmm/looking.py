@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streamgmm import events, plots, running
-from streamgmm.running import Kept
+from streamgmm import events, keeping, plots
+from streamgmm.keeping import Kept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,9 +37,9 @@ def plot(
     as_json: Annotated[bool, typer.Option("--json", help="Print the names of the pictures as JSON.")] = False,
 ) -> None:
     """Draws everything that a run has learned, and how."""
-    folder, path = (run, run / running.MODEL) if run.is_dir() else (run.parent, run)
-    kept = running.open_model(path)
-    history = list(events.read(folder / running.EVENTS)) if (folder / running.EVENTS).exists() else []
+    folder, path = (run, run / keeping.MODEL) if run.is_dir() else (run.parent, run)
+    kept = keeping.open_model(path)
+    history = list(events.read(folder / keeping.EVENTS)) if (folder / keeping.EVENTS).exists() else []
     place = out or folder
     place.mkdir(parents=True, exist_ok=True)
     written = []
@@ -84,7 +84,7 @@ def _widest_features(means: np.ndarray) -> tuple[int, int]:
 
 
 def _names(kept: Kept, features: tuple[int, int]) -> list[str]:
-    known = running.feature_names(kept.model)
+    known = keeping.feature_names(kept.model)
     scaled = "" if kept.scaling is None else " (scaled)"
     return [(f"feature {i}" if known is None else known[i]) + scaled for i in features]
 
@@ -112,7 +112,7 @@ def sample(
     shape: Shape = None,
 ) -> None:
     """Draws samples from a model; those of a scaled run come in the units of its source."""
-    kept = running.open_model(model / running.MODEL if model.is_dir() else model)
+    kept = keeping.open_model(model / keeping.MODEL if model.is_dir() else model)
     if out.suffix == ".png":
         plots.samples(kept.model.mixture_, number, seed, _shape(shape, kept)).savefig(out, dpi=100)
     elif out.suffix == ".npz":

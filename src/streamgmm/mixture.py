@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from streamgmm import kernels
 from streamgmm.covariance import Diagonal
-from streamgmm.kernels import Floats, Parameters
+from streamgmm.kernels import Floats, Parameters, Scores
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
@@ -118,19 +118,23 @@ class Mixture:
         """(K, D)"""
         return _frozen(self.covariance.covariances(self._parameters.scales))
 
+    def scores(self, x: npt.ArrayLike) -> Scores:
+        """Log-likelihood, score of the best component and its number for each row of x, in one go: (N,) each."""
+        return kernels.score(self._parameters, x)
+
     def log_prob(self, x: npt.ArrayLike) -> FloatArray:
         """[E3] exact log-likelihood of each row of x (N, D): (N,)."""
-        return kernels.score(self._parameters, x).log_likelihood
+        return self.scores(x).log_likelihood
 
     score_samples = log_prob
 
     def max_component(self, x: npt.ArrayLike) -> FloatArray:
         """[E4] score of the best component for each row, a lower bound of ``log_prob``: (N,)."""
-        return kernels.score(self._parameters, x).max_component
+        return self.scores(x).max_component
 
     def predict(self, x: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Number of the best component for each row: (N,)."""
-        return kernels.score(self._parameters, x).winner
+        return self.scores(x).winner
 
     def responsibilities(self, x: npt.ArrayLike) -> FloatArray:
         """Probability of each component given each row, rows sum to one: (N, K)."""

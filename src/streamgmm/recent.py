@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,15 @@ class Recent:
         self.odd_rows = np.empty((0, 0), np.float32)
         self.odd_scores, self.odd_numbers, self.odd_times = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
 
-    def add(
+    def bar(self, time: int) -> float:
+        """The score below which a row is among the strangest of late."""
+        young = self.odd_times >= time - ODD_AGE
+        return float(self.odd_scores[young].max()) if np.count_nonzero(young) == ODD_ROWS else inf
+
+    def note(
         self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64], numbers: npt.NDArray[np.int64], time: int
     ) -> None:
         """Takes in rows (N, D) with their scores and their numbers in the source; ``time`` is counted in samples."""
-        self.scores.add(scores)
         lowest = np.argsort(scores, kind="stable")[:ODD_ROWS]
         # the same row may come again with the next pass
         young = (self.odd_times >= time - ODD_AGE) & ~np.isin(self.odd_numbers, numbers[lowest])

@@ -1,12 +1,7 @@
-"""A training on a stream, in a folder: checkpoints with the position of the source, events, going on after anything.
-
-The checkpoint holds parameters, state and position in one file, so no sample is lost and none is learned twice: after
-a kill at any moment, the run goes on from the last checkpoint and ends with the parameters of an uninterrupted one.
-"""
+"""A training on a stream, in a folder: it learns, watches, writes events and checkpoints, goes on after anything."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm import events, files, inputs, kernels, training
-from streamgmm.checkpoint import ModelFileError
+from streamgmm import events, keeping, kernels, training
 from streamgmm.estimator import StreamingGaussianMixture
-from streamgmm.recent import Recent
+from streamgmm.keeping import EVENTS, Kept, Place, feature_names
+from streamgmm.kernels import Steps
+from streamgmm.recent import ODD_ROWS, Recent
 from streamgmm.scaling import Scaling
-from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, ahead, beginning, by_name
+from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, ahead, beginning, by_name, only_fit
 from streamgmm.training import Check
 
-MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
 IDLE_SECONDS = 0.5
 WARM_UP = 1000  # rows from which a scaling is learned
 BLOCK = 2000  # rows are scored, then learned, so many at a time
@@ -33,6 +28,7 @@ ENOUGH_SCORES = 2000  # from then on only one row in SPARSE is scored before it 
 BAD_REPORTED, BAD_TOGETHER = 1000, 10  # rows left out: after so many no more events, and so many in one
 CHECKS_PER_LENGTH = 200  # written of a run: once annealing is over, a check waits for half a percent more samples
 SPARSE, TOGETHER = 16, 256  # and no fewer than TOGETHER at once, if chunks are large enough
+STRANGE = 10  # deviations below the usual loss; what learning reports of a sample is bounded farther down
 
 
 class Progress(NamedTuple):
@@ -41,22 +37,6 @@ class Progress(NamedTuple):
     samples: int
     bad: int
     check: Check | None
-
-
-@dataclass
-class Place:
-    """Where a run stands in its source, as the checkpoint knows it."""
-
-    epoch: int = 0
-    position: Position | None = None
-    samples: int = 0
-    looked: int = 0  # samples up to which a share was scored
-    told: int = 0  # samples at the last check that became an event
-    bad: int = 0
-    missing: int = 0  # rows left out because numbers were missing
-    seconds: float = 0.0
-    events: int = 0
-    finished: bool = False
 
 
 @dataclass
@@ -241,8 +221,11 @@ class Journey:
         checks: list[Check] = []
         for start in range(0, len(rows), BLOCK):
             block = slice(start, start + BLOCK)
-            self._look_at(rows[block], numbers[block], factor)
-            checks += training.feed(self.model._training, rows[block], factor, more=True)
+            narrow = self._look_at(rows[block], numbers[block], factor)
+            reports: list[Steps] = []
+            checks += training.feed(self.model._training, rows[block], factor, reports=reports, more=True)
+            if narrow:
+                self._look_back_at(rows[block], numbers[block], factor, reports)
         return checks
 
     def _end_warm_up(self) -> list[Check]:
@@ -252,25 +235,46 @@ class Journey:
         self.scaling = Scaling.learn(self.scale, _as_floats(rows[:WARM_UP], self.source.factor))
         return self._learn(rows, numbers)
 
-    def _look_at(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> None:
-        """Scores some rows before they are learned, so that we know what is usual; not before annealing is over."""
+    def _look_at(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> bool:
+        """Scores some rows before they are learned, so that we know what is usual; says whether annealing is over."""
         state = self.model._training
         behind = state.n_samples + state.skipped + len(rows)
         if state.annealing.sigma > state.schedule.sigma_min:
             self.place.looked = behind
-            return
+            return False
         few = len(self.recent.scores) < ENOUGH_SCORES
         wanted = len(rows) if few else (behind - self.place.looked) // SPARSE
-        if not few and wanted < TOGETHER:
+        if few or wanted >= TOGETHER:
+            step = max(1, len(rows) // wanted)
+            known = np.flatnonzero(training.rows_with_values(rows[::step])) * step
+            self.place.looked = behind if few else self.place.looked + SPARSE * len(rows[::step])
+            self.recent.scores.add(self._note(rows[known], numbers[known], factor))
+        return True
+
+    def _look_back_at(
+        self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float, reports: list[Steps]
+    ) -> None:
+        """Keeps the strangest of rows just learned: where they are learned one by one, each was scored for that."""
+        state = self.model._training
+        if state.batch_size > 1 or not reports:
             return
-        step = max(1, len(rows) // wanted)
-        some = rows[::step] if rows.dtype == np.uint8 else rows[::step].astype(state.parameters.dtype, copy=False)
-        self.place.looked = behind if few else self.place.looked + SPARSE * len(some)
+        found = np.concatenate([r.max_components for r in reports])
+        _, level, deviation = state.rule_state["usual"]
+        bar = max(self.recent.bar(state.n_samples + state.skipped), level - STRANGE * deviation)
+        strange = np.flatnonzero(found < bar)
+        if len(strange):
+            strange = strange[np.argsort(found[strange], kind="stable")[:ODD_ROWS]]
+            which = np.flatnonzero(training.rows_with_values(rows))[strange]
+            self._note(rows[which], numbers[which], factor)
+
+    def _note(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> npt.NDArray[np.float64]:
+        """Scores rows, and keeps the strangest."""
+        state = self.model._training
         training.settle(state)
-        known = training.rows_with_values(some)
-        some, which = some[known], numbers[::step][known]
+        some = rows if rows.dtype == np.uint8 else rows.astype(state.parameters.dtype, copy=False)
         scores = kernels.score(state.parameters, some, factor).log_likelihood
-        self.recent.add(_as_floats(some, factor), scores, which, behind)
+        self.recent.note(_as_floats(some, factor), scores, numbers, state.n_samples + state.skipped)
+        return scores
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._begun
@@ -291,43 +295,8 @@ class Journey:
         self.place.seconds = self._seconds()
         self._write(self._event("checkpoint", position=self.place.position))
         self.place.events = (self.folder / EVENTS).stat().st_size
-        newest, fresh = self.folder / MODEL, self.folder / f".{MODEL}.next"
-        facts: dict[str, Any] = {"run": vars(self.place), "source": self.source.name}
-        facts |= {"scale": self.scale, "missing": self.missing}
-        facts["beginning"] = self._beginning
-        scaled = {} if self.scaling is None else {"shift": self.scaling.shift, "factor": self.scaling.factor}
-        files.save(self.model, fresh, facts, {**self.recent.arrays(), **scaled})
-        if newest.exists():
-            os.replace(newest, self.folder / PREVIOUS)
-        os.replace(fresh, newest)
-
-
-def only_fit(chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool) -> Chunk:
-    """The chunk without rows that a model of ``dtype`` cannot take; raises for them unless bad ones are skipped."""
-    strange = [
-        Bad(int(chunk.numbers[i]), why.replace("allow_nan=True", "--missing learn"))
-        for i, why in inputs.unfit(chunk.rows, dtype, gaps=gaps)
-    ]
-    if not strange:
-        return chunk
-    if not source.skip_bad:
-        raise SourceError(f"row {strange[0].row} of {source.name} {strange[0].reason} Or: --bad-rows skip.")
-    fit = ~np.isin(chunk.numbers, [b.row for b in strange])
-    ids = None if chunk.ids is None else tuple(i for i, good in zip(chunk.ids, fit, strict=True) if good)
-    return chunk._replace(rows=chunk.rows[fit], numbers=chunk.numbers[fit], bad=(*chunk.bad, *strange), ids=ids)
-
-
-def same_source(facts: dict[str, Any], source: Source) -> bool:
-    """Whether a run has read this source before: one of that name that begins alike."""
-    known = facts.get("beginning")
-    alike = known is None or source.path is None or beginning(source.path, known[0]) == known
-    return bool(facts["source"] == source.name and alike)
-
-
-def feature_names(model: StreamingGaussianMixture) -> list[str] | None:
-    """Names of the features that a model has learned, if they have any."""
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else [str(n) for n in names]
+        facts = {"source": self.source.name, "scale": self.scale, "missing": self.missing, "beginning": self._beginning}
+        keeping.save(self.folder, Kept(self.model, facts, self.scaling, self.recent), self.place)
 
 
 def _float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
@@ -337,57 +306,3 @@ def _float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
 
 def _as_floats(rows: npt.NDArray[Any], factor: float) -> npt.NDArray[Any]:
     return rows * np.float32(factor) if rows.dtype == np.uint8 else rows
-
-
-class Kept(NamedTuple):
-    """What a run's model file holds beside the model."""
-
-    model: StreamingGaussianMixture
-    facts: dict[str, Any]
-    scaling: Scaling | None
-    recent: Recent
-
-
-def open_model(path: Path) -> Kept:
-    """A model file with all that a run has put into it; a file that an estimator has saved holds the model alone."""
-    model, facts, arrays = files.load(StreamingGaussianMixture, path)
-    try:
-        shape = (model.n_features_in_,)
-        scale = facts.get("scale", "none")
-        scaling = None if scale == "none" else Scaling(scale, arrays["shift"], arrays["factor"])
-        if scaling is not None and not scaling.shift.shape == scaling.factor.shape == shape:
-            raise ValueError(f"the scaling has shape {scaling.shift.shape}; expected {shape}")
-        recent = Recent.from_arrays(arrays) if "scores" in arrays else Recent()
-    except (KeyError, ValueError) as problem:
-        raise ModelFileError(f"{path} is damaged: {problem!s:.200}. Use another copy, or train anew.") from problem
-    return Kept(model, facts, scaling, recent)
-
-
-def resume(folder: Path) -> tuple[Kept, Place] | None:
-    """The newest whole checkpoint of a run, or None if it has none yet; events written after it are taken back."""
-    problems = []
-    for torn in folder.glob(f"..{MODEL}.next.*"):  # by a kill in the middle of a checkpoint
-        torn.unlink(missing_ok=True)
-    for name in (f".{MODEL}.next", MODEL, PREVIOUS):
-        path = folder / name
-        if not path.exists():
-            continue
-        try:
-            kept = open_model(path)
-            place = Place(**kept.facts["run"])
-        except (ModelFileError, KeyError, TypeError) as problem:
-            problems.append(f"{name}: {problem!s:.200}")
-            continue
-        _take_back(folder / EVENTS, place.events)
-        if name.startswith("."):  # killed before it got its name
-            os.replace(path, folder / MODEL)
-        return kept, place
-    if any(not p.startswith(".") for p in problems):
-        raise ModelFileError(f"no checkpoint of {folder} can be used. " + " ".join(problems))
-    _take_back(folder / EVENTS, 0)
-    return None
-
-
-def _take_back(path: Path, size: int) -> None:
-    if path.exists() and path.stat().st_size > size:
-        os.truncate(path, size)

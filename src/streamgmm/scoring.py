@@ -12,9 +12,9 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.keeping import Kept, feature_names
 from streamgmm.mixture import Mixture
-from streamgmm.running import Kept, feature_names, only_fit
-from streamgmm.streams.base import Bad, Chunk, Source, SourceError, ahead, by_name
+from streamgmm.streams.base import Bad, Chunk, Source, SourceError, ahead, by_name, only_fit
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -70,11 +70,10 @@ def _scores(mixture: Mixture, kept: Kept, source: Source, chunk: Chunk) -> Colum
     found: Columns = {"row": chunk.numbers}
     if chunk.ids is not None:
         found["id"] = np.array(chunk.ids, dtype=object)
-    responsibilities = mixture.responsibilities(rows)
-    best = responsibilities.argmax(1)
-    found["log_likelihood"] = mixture.log_prob(rows)
-    found["component"] = best
-    found["responsibility"] = responsibilities[np.arange(len(best)), best]
+    likelihood, best, component = mixture.scores(rows)
+    found["log_likelihood"] = likelihood
+    found["component"] = component
+    found["responsibility"] = np.minimum(1, np.exp(best - likelihood))
     return found
 
 

@@ -16,7 +16,7 @@ from streamgmm import annealing, drift
 from streamgmm.annealing import Annealing, Schedule
 from streamgmm.drift import Watch
 from streamgmm.grid import Grid, filters
-from streamgmm.kernels import Floats, Parameters, Rows
+from streamgmm.kernels import Floats, Parameters, Rows, Steps
 from streamgmm.rules import Moment, Rule, RuleState, Work
 
 SCALE_MIN = 1e-3
@@ -145,13 +145,19 @@ def begin(
 
 
 def feed(
-    state: TrainingState, x: npt.ArrayLike, factor: float = 1.0, *, shares: Shares | None = None, more: bool = False
+    state: TrainingState,
+    x: npt.ArrayLike,
+    factor: float = 1.0,
+    *,
+    shares: Shares | None = None,
+    reports: list[Steps] | None = None,
+    more: bool = False,
 ) -> list[Check]:
     """Learns from rows (N, D) and gives the checks that fell due; the rest of a batch stays pending.
 
     Bytes need no copy as floats: the loops read them as they are, times ``factor``. ``shares`` says how much each row
-    counts. With ``more`` to come at once, the parameters need not show yet what was learned: replicas are not merged
-    for nobody to look at.
+    counts. What the rule reports of its steps is added to ``reports``. With ``more`` to come at once, the parameters
+    need not show yet what was learned: replicas are not merged for nobody to look at.
     """
     rows: Rows = np.asarray(x)
     if rows.dtype != np.uint8:
@@ -163,12 +169,13 @@ def feed(
         start = state.pending.add(rows, factor, shares)
         if len(state.pending) < state.batch_size:
             return checks
-        checks += _advance(state, state.pending.rows, shares=state.pending.shares)
+        checks += _advance(state, state.pending.rows, shares=state.pending.shares, reports=reports)
         state.pending.empty()
     whole = len(rows) - (len(rows) - start) % state.batch_size
     while start < whole:
         stop = min(whole, start + _samples_to_check(state))
-        checks += _advance(state, rows[start:stop], factor, shares=None if shares is None else shares[start:stop])
+        some = None if shares is None else shares[start:stop]
+        checks += _advance(state, rows[start:stop], factor, shares=some, reports=reports)
         start = stop
     state.pending.add(rows[whole:], factor, None if shares is None else shares[whole:])
     if not more:
@@ -219,6 +226,7 @@ def _advance(
     *,
     batch_size: int | None = None,
     shares: Shares | None = None,
+    reports: list[Steps] | None = None,
 ) -> list[Check]:
     size = batch_size or state.batch_size
     before = state.annealing.samples
@@ -226,6 +234,8 @@ def _advance(
     work = Work(rows, factor, filter_now, size, (SCALE_MIN, state.scale_max), state.allow_nan, shares)
     steps = state.rule.advance(state.rule_state, state.parameters, work)
     state.wins += steps.wins
+    if reports is not None:
+        reports.append(steps)
     state.annealing = annealing.observe(state.schedule, state.annealing, steps.losses, steps.max_components, size)
     period = state.schedule.period
     return [_check(state)] if state.annealing.samples // period > before // period else []

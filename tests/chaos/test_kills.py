@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from streamgmm import running
+from streamgmm import keeping
 from streamgmm.checkpoint import ModelFileError
 from streamgmm.streams import open_source
 from tests.streams.brokers import Brokers
@@ -57,14 +57,14 @@ def train(source: Path | str, out: Path, *more: str) -> None:
 
 
 def assert_same(here: Path, there: Path) -> None:
-    found, expected = load_file(here / running.MODEL), load_file(there / running.MODEL)
+    found, expected = load_file(here / keeping.MODEL), load_file(there / keeping.MODEL)
     assert set(found) == set(expected)
     for name, values in found.items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
 def events(folder: Path) -> list[dict]:
-    lines = (folder / running.EVENTS).read_text().splitlines()
+    lines = (folder / keeping.EVENTS).read_text().splitlines()
     return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
 
 
@@ -128,7 +128,7 @@ def test_a_polite_stop_leaves_a_checkpoint(tmp_path: Path, number: int) -> None:
     out = tmp_path / "run"
     command = [*COMMAND, "glyphs:A-J", "--out", str(out), "--json"]
     going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    while not (out / running.EVENTS).exists():
+    while not (out / keeping.EVENTS).exists():
         assert going.poll() is None
         time.sleep(0.05)
     going.send_signal(number)
@@ -136,7 +136,7 @@ def test_a_polite_stop_leaves_a_checkpoint(tmp_path: Path, number: int) -> None:
     outcome = json.loads(printed)
     assert going.returncode == 0
     assert not outcome["finished"]
-    kept, place = running.resume(out)
+    kept, place = keeping.resume(out)
     assert place.samples == outcome["samples"] == kept.model.n_samples_seen_ == place.position["row"]
 
 
@@ -149,7 +149,7 @@ def test_following_a_file_that_grows(tmp_path: Path) -> None:
     going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def wait_for(kind: str, count: int) -> None:
-        while not (out / running.EVENTS).exists() or [e["kind"] for e in events(out)].count(kind) < count:
+        while not (out / keeping.EVENTS).exists() or [e["kind"] for e in events(out)].count(kind) < count:
             assert going.poll() is None
             time.sleep(0.05)
 
@@ -172,24 +172,24 @@ class TestDamage:
     def run(self, tmp_path: Path) -> Path:
         source = write(tmp_path, "npy", 12_000)
         train(source, tmp_path / "run")
-        assert (tmp_path / "run" / running.PREVIOUS).exists()
+        assert (tmp_path / "run" / keeping.PREVIOUS).exists()
         return tmp_path / "run"
 
     def test_the_previous_one_is_used(self, run: Path, tmp_path: Path) -> None:
-        whole = (run / running.MODEL).read_bytes()
-        expected = load_file(run / running.MODEL)
-        (run / running.MODEL).write_bytes(whole[: len(whole) // 2])
-        _, place = running.resume(run)
+        whole = (run / keeping.MODEL).read_bytes()
+        expected = load_file(run / keeping.MODEL)
+        (run / keeping.MODEL).write_bytes(whole[: len(whole) // 2])
+        _, place = keeping.resume(run)
         assert 0 < place.samples < 24_000
         train(tmp_path / "x.npy", run, "--resume")
-        for name, values in load_file(run / running.MODEL).items():
+        for name, values in load_file(run / keeping.MODEL).items():
             np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
     def test_without_any_the_reason_is_given(self, run: Path) -> None:
-        for name in (running.MODEL, running.PREVIOUS):
+        for name in (keeping.MODEL, keeping.PREVIOUS):
             (run / name).write_bytes(b"nothing of use")
         with pytest.raises(ModelFileError, match=r"no checkpoint of .* can be used.*truncated or not a model"):
-            running.resume(run)
+            keeping.resume(run)
 
     def test_another_source_does_not_fit(self, run: Path, tmp_path: Path) -> None:
         np.save(tmp_path / "y.npy", np.zeros((30_000, 7), np.float32))
@@ -199,22 +199,22 @@ class TestDamage:
         assert "have 7 features; the model has 40" in " ".join(done.stderr.split())
 
     def test_killed_between_two_renames(self, run: Path) -> None:
-        (run / running.MODEL).rename(run / f".{running.MODEL}.next")
-        _, place = running.resume(run)
+        (run / keeping.MODEL).rename(run / f".{keeping.MODEL}.next")
+        _, place = keeping.resume(run)
         assert place.samples == 24_000
         assert place.finished
 
     def test_an_empty_folder_starts_from_the_beginning(self, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
-        assert running.resume(tmp_path / "empty") is None
+        assert keeping.resume(tmp_path / "empty") is None
 
 
 def test_a_finished_run_stays_finished(tmp_path: Path) -> None:
     source = write(tmp_path, "npy", 5000)
     train(source, tmp_path / "run")
-    before = (tmp_path / "run" / running.MODEL).read_bytes()
+    before = (tmp_path / "run" / keeping.MODEL).read_bytes()
     train(source, tmp_path / "run", "--resume")
-    assert (tmp_path / "run" / running.MODEL).read_bytes() == before
+    assert (tmp_path / "run" / keeping.MODEL).read_bytes() == before
 
 
 def test_a_full_folder_is_refused(tmp_path: Path) -> None:

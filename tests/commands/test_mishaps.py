@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture, running
+from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture, keeping
 from streamgmm.cli import app
 from streamgmm.recent import ODD_AGE, Recent
 
@@ -46,7 +46,7 @@ def train(*args: object) -> Any:
 
 
 def kinds(folder: Path) -> list[str]:
-    return [json.loads(line)["kind"] for line in (folder / running.EVENTS).read_text().splitlines()]
+    return [json.loads(line)["kind"] for line in (folder / keeping.EVENTS).read_text().splitlines()]
 
 
 def test_another_file_of_the_same_name_is_learned_from_its_beginning(tmp_path: Path) -> None:
@@ -65,11 +65,11 @@ def test_rows_that_cannot_be_learned_are_left_out_and_told(tmp_path: Path) -> No
     path = table(tmp_path / "x.csv", x)
     words = run("train", path, "--out", tmp_path / "no", ok=False)
     assert "row 2500 of x.csv contains inf at feature 1" in words
-    assert running.open_model(tmp_path / "no" / running.MODEL).model.n_samples_seen_ == 2000  # what came before is kept
+    assert keeping.open_model(tmp_path / "no" / keeping.MODEL).model.n_samples_seen_ == 2000  # what came before is kept
     outcome = train(path, "--out", tmp_path / "run", "--bad-rows", "skip")
     assert (outcome["samples"], outcome["bad_rows"]) == (4998, 2)
     assert [b["row"] for b in outcome["first_bad"]] == [2500, 2600]
-    events = [json.loads(line) for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    events = [json.loads(line) for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
     [bad] = [e for e in events if e["kind"] == "bad"]
     assert (bad["count"], bad["first"][0]["row"]) == (2, 2500)
     words = run("score", tmp_path / "run", path, "--bad-rows", "skip", "--out", tmp_path / "s.csv")
@@ -85,12 +85,12 @@ def test_a_pipe_that_breaks_has_not_come_for_nothing(tmp_path: Path) -> None:
     done = subprocess.run(command, input=text.getvalue() + "1,oops,3\n", capture_output=True, text=True)
     assert done.returncode == 1
     assert "oops" in done.stderr
-    assert running.open_model(tmp_path / "run" / running.MODEL).model.n_samples_seen_ >= 2000
+    assert keeping.open_model(tmp_path / "run" / keeping.MODEL).model.n_samples_seen_ >= 2000
     assert kinds(tmp_path / "run")[-2:] == ["stop", "checkpoint"]
     again = subprocess.run([*command, "--resume"], input=text.getvalue(), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert "rows of standard input are passed over" in again.stderr.replace("\n", " ")
-    assert running.open_model(tmp_path / "run" / running.MODEL).model.n_samples_seen_ == 3500
+    assert keeping.open_model(tmp_path / "run" / keeping.MODEL).model.n_samples_seen_ == 3500
 
 
 @pytest.mark.parametrize("scale", ["none", "standard"])
@@ -99,7 +99,7 @@ def test_strange_rows_keep_their_numbers(tmp_path: Path, scale: str) -> None:
     x[:700, 0] = np.nan
     np.save(tmp_path / "x.npy", x)
     train(tmp_path / "x.npy", "--out", tmp_path / "run", "--missing", "skip", "--scale", scale)
-    kept = running.open_model(tmp_path / "run" / running.MODEL)
+    kept = keeping.open_model(tmp_path / "run" / keeping.MODEL)
     them = x[kept.recent.odd_numbers]
     if kept.scaling is not None:
         them = kept.scaling.apply(them, np.dtype(np.float64))
@@ -109,17 +109,17 @@ def test_strange_rows_keep_their_numbers(tmp_path: Path, scale: str) -> None:
 
 def test_strange_rows_grow_old_whatever_their_numbers() -> None:
     recent = Recent()
-    recent.add(np.ones((20, 2)), np.full(20, -9.0), np.arange(900_000, 900_020), 1000)
-    recent.add(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000)
+    recent.note(np.ones((20, 2)), np.full(20, -9.0), np.arange(900_000, 900_020), 1000)
+    recent.note(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000)
     assert recent.odd_numbers.min() == 900_000
-    recent.add(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000 + ODD_AGE)
+    recent.note(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000 + ODD_AGE)
     assert sorted(recent.odd_numbers.tolist()) == [0, 1, 2, 3, 4]  # and none of them twice
 
 
 def test_torn_checkpoints_are_cleared_away(tmp_path: Path) -> None:
     path = table(tmp_path / "x.csv", rows(3000))
     train(path, "--out", tmp_path / "run")
-    torn = tmp_path / "run" / f"..{running.MODEL}.next.abc123"
+    torn = tmp_path / "run" / f"..{keeping.MODEL}.next.abc123"
     torn.write_bytes(b"half of it")
     train(path, "--out", tmp_path / "run", "--resume")
     assert not torn.exists()
@@ -140,7 +140,7 @@ def test_a_saved_detector_brings_its_own_share(tmp_path: Path) -> None:
 def test_scaling_survives_a_visit_to_python(tmp_path: Path, kind: Any) -> None:
     path = table(tmp_path / "x.csv", rows(20_000))
     train(path, "--out", tmp_path / "run", "--scale", "standard")
-    model = kind.load(tmp_path / "run" / running.MODEL)
+    model = kind.load(tmp_path / "run" / keeping.MODEL)
     model.save(tmp_path / "m.safetensors")
     scores = [
         json.loads(runner.invoke(app, ["score", str(m), str(path), "--json", "--samples", "1"]).stdout)[
@@ -151,13 +151,13 @@ def test_scaling_survives_a_visit_to_python(tmp_path: Path, kind: Any) -> None:
     assert scores[0] == scores[1]
     fresh = StreamingGaussianMixture.load(tmp_path / "m.safetensors").fit(rows(1000))
     fresh.save(tmp_path / "n.safetensors")
-    assert running.open_model(tmp_path / "n.safetensors").scaling is None
+    assert keeping.open_model(tmp_path / "n.safetensors").scaling is None
 
 
 def test_long_runs_write_few_checks(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", rows(200_000))
     train(tmp_path / "x.npy", "--out", tmp_path / "run")
-    events = [json.loads(line) for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    events = [json.loads(line) for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
     samples = [e["samples"] for e in events if e["kind"] == "check"]
     assert 300 < len(samples) < 1500  # of 4000
     assert samples == sorted(set(samples))

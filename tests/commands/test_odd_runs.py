@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from streamgmm import StreamingGaussianMixture, running
+from streamgmm import StreamingGaussianMixture, keeping, running
 from streamgmm.cli import app
 
 runner = CliRunner()
@@ -45,14 +45,14 @@ def test_a_silent_pipe_can_be_left(tmp_path: Path, number: signal.Signals) -> No
     assert process.stdin is not None
     process.stdin.write(table(tmp_path / "x.csv", rows(2500)).read_bytes())
     process.stdin.flush()
-    events = tmp_path / "run" / running.EVENTS
+    events = tmp_path / "run" / keeping.EVENTS
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (events.exists() and '"samples": 2400' in events.read_text()):
         time.sleep(0.1)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
-    assert running.open_model(tmp_path / "run" / running.MODEL).model.n_samples_seen_ == 2500
+    assert keeping.open_model(tmp_path / "run" / keeping.MODEL).model.n_samples_seen_ == 2500
 
 
 def test_a_run_that_has_enough_does_not_wait_for_the_pipe_to_end(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_columns_are_told_apart_by_name(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "has no column 'c', which the model has learned" in str(result.exception)
     with pytest.warns(UserWarning, match="scaled by 'standard'"):
-        loaded = StreamingGaussianMixture.load(tmp_path / "run" / running.MODEL)
+        loaded = StreamingGaussianMixture.load(tmp_path / "run" / keeping.MODEL)
     assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
@@ -97,9 +97,9 @@ def test_another_file_is_learned_from_its_beginning(tmp_path: Path) -> None:
 def test_a_kill_before_the_last_name_was_given(tmp_path: Path) -> None:
     given = table(tmp_path / "x.csv", rows(2000))
     train(given, "--out", tmp_path / "run")
-    (tmp_path / "run" / running.MODEL).rename(tmp_path / "run" / f".{running.MODEL}.next")
+    (tmp_path / "run" / keeping.MODEL).rename(tmp_path / "run" / f".{keeping.MODEL}.next")
     assert train(given, "--out", tmp_path / "run", "--resume")["samples"] == 2000
-    assert (tmp_path / "run" / running.MODEL).exists()
+    assert (tmp_path / "run" / keeping.MODEL).exists()
 
 
 def test_a_run_that_stopped_for_a_gap_goes_on_without_such_rows(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_pipe_has_one_pass(tmp_path: Path) -> None:
 
 def test_short_warm_ups_leave_their_events(tmp_path: Path) -> None:
     train(table(tmp_path / "x.csv", rows(900)), "--out", tmp_path / "run", "--scale", "minmax")
-    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
     assert kinds.count("check") == 18
 
 
@@ -159,6 +159,6 @@ def test_what_cannot_grow_is_said(tmp_path: Path) -> None:
     result = runner.invoke(app, args)
     assert result.exit_code == 0, result.output
     assert "x.npy cannot grow: --follow will wait for nothing" in result.output
-    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / running.EVENTS).read_text().splitlines()]
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
     assert kinds[-2:] == ["stop", "checkpoint"]
     assert "idle" not in kinds

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamgmm import StreamingGaussianMixture, running
+from streamgmm import StreamingGaussianMixture, keeping
 from streamgmm.streams import open_source
 
 
@@ -70,6 +70,9 @@ def test_scores_in_every_form(folder: Path, form: str) -> None:
     model = StreamingGaussianMixture.load(folder / "run" / "model.safetensors")
     x = np.concatenate([c.rows for c in open_source(str(folder / "today.csv"), id_column="time").chunks()])
     np.testing.assert_allclose([float(r["log_likelihood"]) for r in rows], model.mixture_.log_prob(x))
+    shares = model.mixture_.responsibilities(x)
+    assert [int(r["component"]) for r in rows] == shares.argmax(1).tolist()
+    np.testing.assert_allclose([float(r["responsibility"]) for r in rows], shares.max(1), rtol=1e-6)
     lowest = np.argsort([float(r["log_likelihood"]) for r in rows])[:5]
     assert set(lowest.tolist()) == set(range(5))  # the hot ones
     flagged = {i for i, r in enumerate(rows) if str(r["anomaly"]) == "True"}
@@ -122,7 +125,7 @@ def test_raw_readings_are_scaled(tmp_path: Path, scale: str) -> None:
     np.save(tmp_path / "x.npy", x)
     done = streamgmm("train", "x.npy", "--out", "run", "--scale", scale, "--components", "9", folder=tmp_path)
     assert f"refer to data scaled by '{scale}'" in " ".join(done.stderr.split())
-    model = running.open_model(tmp_path / "run" / "model.safetensors").model
+    model = keeping.open_model(tmp_path / "run" / "model.safetensors").model
     assert abs(model.means_).max() < 3
     assert model.n_samples_seen_ == 5000
     done = streamgmm("score", "run", "x.npy", "--json", folder=tmp_path)
@@ -139,7 +142,7 @@ def test_a_scale_survives_a_kill_and_short_sources(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((300, 2)) * 1000)
     streamgmm("train", "x.npy", "--out", "run", "--scale", "minmax", "--components", "2", folder=tmp_path)
     streamgmm("train", "x.npy", "--out", "run", "--passes", "2", "--resume", folder=tmp_path)
-    model = running.open_model(tmp_path / "run" / "model.safetensors").model
+    model = keeping.open_model(tmp_path / "run" / "model.safetensors").model
     assert model.n_samples_seen_ == 600
     assert abs(model.means_).max() < 2
 

@@ -16,7 +16,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
 from streamgmm.anomalies import RecentQuantiles
 from streamgmm.checkpoint import ModelFileError
-from streamgmm.running import Journey, open_model
+from streamgmm.keeping import open_model
+from streamgmm.running import Journey
 from streamgmm.streams import open_source
 from streamgmm.streams.glyphs import Glyphs
 from tests.faces.test_scikit_learn import SHUFFLED

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from streamgmm import StreamingGaussianMixture, events, running
+from streamgmm import StreamingGaussianMixture, events, keeping, running
 from streamgmm.recent import WINDOW
 from streamgmm.running import Journey
 from streamgmm.streams.arrays import Array
@@ -58,7 +59,7 @@ def test_a_run_that_is_cut_anywhere_ends_where_a_whole_one_does(tmp_path: Path) 
     for _ in range(18):
         next(cut.go())
         cut.save()
-        found = running.resume(tmp_path / "cut")
+        found = keeping.resume(tmp_path / "cut")
         assert found is not None
         cut = Journey(tmp_path / "cut", Cut(ROWS, 1000), found[0].model, 2, place=found[1], recent=found[0].recent)
     assert list(cut.go()) == []  # nothing is left but to end
@@ -66,6 +67,29 @@ def test_a_run_that_is_cut_anywhere_ends_where_a_whole_one_does(tmp_path: Path) 
     np.testing.assert_array_equal(cut.model.means_, whole.model.means_)
     assert cut.place.looked == whole.place.looked
     assert cut.recent.scores.__getstate__() == whole.recent.scores.__getstate__()
+    np.testing.assert_array_equal(cut.recent.odd_numbers, whole.recent.odd_numbers)
+    np.testing.assert_array_equal(cut.recent.odd_scores, whole.recent.odd_scores)
+
+
+@pytest.mark.parametrize("far", [2.0, 1e4])
+@pytest.mark.parametrize("settings", [{}, {"rule": "sgd"}, {"n_jobs": 2}, {"allow_nan": True}], ids=str)
+def test_no_strange_row_is_overlooked(tmp_path: Path, far: float, settings: dict[str, Any]) -> None:
+    """Though few rows are scored beforehand, and however far they lie: learning has seen each of them."""
+    rng = np.random.default_rng(1)
+    rows = np.tile(ROWS, (4, 1))
+    strange = 10_000 + rng.choice(20_000, 6, replace=False)
+    rows[strange] += far
+    if "allow_nan" in settings:
+        rows[12_000:30_000:7] = np.nan
+        rows[strange] = far
+    model = StreamingGaussianMixture(4, annealing=False, random_state=0, **settings)
+    journey = Journey(tmp_path, Array("rows", rows), model, missing="learn" if model.allow_nan else "error")
+    for _ in journey.go():
+        pass
+    recent = journey.recent
+    assert set(strange) <= set(recent.odd_numbers)
+    np.testing.assert_array_equal(recent.odd_rows, rows[recent.odd_numbers])
+    assert (np.diff(recent.odd_scores) >= 0).all()
 
 
 def test_the_next_pass_is_begun_while_the_one_before_is_learned(tmp_path: Path) -> None:
@@ -102,5 +126,5 @@ def test_what_came_after_the_end_is_ended_too(tmp_path: Path) -> None:
     for _ in journey.go():
         pass
     assert len(journey.model._training.pending) == 0
-    kinds = [e["kind"] for e in events.read(tmp_path / running.EVENTS)]
+    kinds = [e["kind"] for e in events.read(tmp_path / keeping.EVENTS)]
     assert kinds.count("end") == 2

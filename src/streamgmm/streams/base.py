@@ -10,7 +10,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import numpy.typing as npt
+
+from streamgmm import inputs
 
 Position = dict[str, Any]
 """Where a source stands, as JSON: what it needs to go on from there. ``row`` counts rows read, bad ones included."""
@@ -82,6 +85,21 @@ def by_name(rows: npt.NDArray[Any], names: list[str] | None, wanted: list[str] |
             f"{source} has no column {absent[0]!r}, which the model has learned; it has {', '.join(names[:20])}."
         )
     return rows[:, [names.index(n) for n in wanted]]
+
+
+def only_fit(chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool) -> Chunk:
+    """The chunk without rows that a model of ``dtype`` cannot take; raises for them unless bad ones are skipped."""
+    strange = [
+        Bad(int(chunk.numbers[i]), why.replace("allow_nan=True", "--missing learn"))
+        for i, why in inputs.unfit(chunk.rows, dtype, gaps=gaps)
+    ]
+    if not strange:
+        return chunk
+    if not source.skip_bad:
+        raise SourceError(f"row {strange[0].row} of {source.name} {strange[0].reason} Or: --bad-rows skip.")
+    fit = ~np.isin(chunk.numbers, [b.row for b in strange])
+    ids = None if chunk.ids is None else tuple(i for i, good in zip(chunk.ids, fit, strict=True) if good)
+    return chunk._replace(rows=chunk.rows[fit], numbers=chunk.numbers[fit], bad=(*chunk.bad, *strange), ids=ids)
 
 
 def beginning(path: Path, size: int = BEGINNING) -> list[Any]:

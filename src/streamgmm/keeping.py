@@ -1,0 +1,115 @@
+"""What a run keeps in its folder: checkpoints with the place in its source, and events.
+
+The checkpoint holds parameters, state and position in one file, so no sample is lost and none is learned twice: after
+a kill at any moment, the run goes on from the last checkpoint and ends with the parameters of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamgmm import files
+from streamgmm.checkpoint import ModelFileError
+from streamgmm.estimator import StreamingGaussianMixture
+from streamgmm.recent import Recent
+from streamgmm.scaling import Scaling
+from streamgmm.streams.base import Position, Source, beginning
+
+MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
+
+
+@dataclass
+class Place:
+    """Where a run stands in its source, as the checkpoint knows it."""
+
+    epoch: int = 0
+    position: Position | None = None
+    samples: int = 0
+    looked: int = 0  # samples up to which a share was scored
+    told: int = 0  # samples at the last check that became an event
+    bad: int = 0
+    missing: int = 0  # rows left out because numbers were missing
+    seconds: float = 0.0
+    events: int = 0
+    finished: bool = False
+
+
+class Kept(NamedTuple):
+    """What a run's model file holds beside the model."""
+
+    model: StreamingGaussianMixture
+    facts: dict[str, Any]
+    scaling: Scaling | None
+    recent: Recent
+
+
+def save(folder: Path, kept: Kept, place: Place) -> None:
+    """One checkpoint; the one before it is kept."""
+    newest, fresh = folder / MODEL, folder / f".{MODEL}.next"
+    scaling = kept.scaling
+    scaled = {} if scaling is None else {"shift": scaling.shift, "factor": scaling.factor}
+    files.save(kept.model, fresh, {"run": vars(place), **kept.facts}, {**kept.recent.arrays(), **scaled})
+    if newest.exists():
+        os.replace(newest, folder / PREVIOUS)
+    os.replace(fresh, newest)
+
+
+def open_model(path: Path) -> Kept:
+    """A model file with all that a run has put into it; a file that an estimator has saved holds the model alone."""
+    model, facts, arrays = files.load(StreamingGaussianMixture, path)
+    try:
+        shape = (model.n_features_in_,)
+        scale = facts.get("scale", "none")
+        scaling = None if scale == "none" else Scaling(scale, arrays["shift"], arrays["factor"])
+        if scaling is not None and not scaling.shift.shape == scaling.factor.shape == shape:
+            raise ValueError(f"the scaling has shape {scaling.shift.shape}; expected {shape}")
+        recent = Recent.from_arrays(arrays) if "scores" in arrays else Recent()
+    except (KeyError, ValueError) as problem:
+        raise ModelFileError(f"{path} is damaged: {problem!s:.200}. Use another copy, or train anew.") from problem
+    return Kept(model, facts, scaling, recent)
+
+
+def resume(folder: Path) -> tuple[Kept, Place] | None:
+    """The newest whole checkpoint of a run, or None if it has none yet; events written after it are taken back."""
+    problems = []
+    for torn in folder.glob(f"..{MODEL}.next.*"):  # by a kill in the middle of a checkpoint
+        torn.unlink(missing_ok=True)
+    for name in (f".{MODEL}.next", MODEL, PREVIOUS):
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            kept = open_model(path)
+            place = Place(**kept.facts["run"])
+        except (ModelFileError, KeyError, TypeError) as problem:
+            problems.append(f"{name}: {problem!s:.200}")
+            continue
+        _take_back(folder / EVENTS, place.events)
+        if name.startswith("."):  # killed before it got its name
+            os.replace(path, folder / MODEL)
+        return kept, place
+    if any(not p.startswith(".") for p in problems):
+        raise ModelFileError(f"no checkpoint of {folder} can be used. " + " ".join(problems))
+    _take_back(folder / EVENTS, 0)
+    return None
+
+
+def _take_back(path: Path, size: int) -> None:
+    if path.exists() and path.stat().st_size > size:
+        os.truncate(path, size)
+
+
+def same_source(facts: dict[str, Any], source: Source) -> bool:
+    """Whether a run has read this source before: one of that name that begins alike."""
+    known = facts.get("beginning")
+    alike = known is None or source.path is None or beginning(source.path, known[0]) == known
+    return bool(facts["source"] == source.name and alike)
+
+
+def feature_names(model: StreamingGaussianMixture) -> list[str] | None:
+    """Names of the features that a model has learned, if they have any."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(n) for n in names]
