@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamgmm import files, inputs, training
 from streamgmm.checkpoint import ModelFileError
-from streamgmm.estimator import StreamingGaussianMixture, warn_of_scaling
+from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.recent import Recent, RecentQuantiles
 
 REPEATED = 1e7  # rows in all that weights may stand for before we stop to write them out
@@ -66,7 +66,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         self._take(mixture, RecentQuantiles())
         for start in range(0, len(scores), BLOCK):
             part = slice(start, start + BLOCK)
-            self._remember(scores[part], None if weights is None else weights[part])
+            self._quantiles.fill(self._counted(scores[part], None if weights is None else weights[part]))
         self.offset_ = _quantile(scores, weights, self.contamination)
         return self
 
@@ -90,7 +90,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             if not annealing:
                 known = training.rows_with_values(block)
                 scores = mixture._ask_valid(block[known], "log_prob") if known.any() else np.empty(0)
-                self._remember(scores, None if counts is None else counts[known])
+                self._quantiles.add(self._counted(scores, None if counts is None else counts[known]))
             mixture._feed(block, counts)
         self._set_offset()
         return self
@@ -132,7 +132,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         mixture, facts, arrays = files.load(StreamingGaussianMixture, path)
         if "scores" not in arrays:
             raise ModelFileError(f"{path} holds a mixture alone; a detector needs scores, as a run saves them.")
-        warn_of_scaling(facts)
+        files.warn_of_scaling(facts)
         if contamination is not None:
             cls(mixture, contamination)._validate_params()
         try:
@@ -154,14 +154,16 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.mixture is not None and bool(self.mixture.allow_nan)
         return tags
 
-    def _remember(self, scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> None:
-        """Takes in each score as often as its weight says; fractions add up until they are a whole one."""
-        if weights is not None and len(weights):
-            ends = self._rest + np.cumsum(weights)
-            counts = np.diff(np.floor(ends), prepend=0.0)
-            self._rest = float(ends[-1] % 1)
-            scores = np.repeat(scores, np.minimum(counts, self._quantiles.window).astype(np.int64))
-        self._quantiles.add(scores)
+    def _counted(
+        self, scores: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None
+    ) -> npt.NDArray[np.float64]:
+        """Each score as often as its weight says; fractions add up until they are a whole one."""
+        if weights is None or not len(weights):
+            return scores
+        ends = self._rest + np.cumsum(weights)
+        counts = np.diff(np.floor(ends), prepend=0.0)
+        self._rest = float(ends[-1] % 1)
+        return np.repeat(scores, np.minimum(counts, self._quantiles.window).astype(np.int64))
 
     def _set_offset(self) -> None:
         """The threshold follows the latest scores, once there are enough of them."""

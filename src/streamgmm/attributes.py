@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from sklearn.exceptions import NotFittedError
 
 from streamgmm.kernels import Floats
 from streamgmm.mixture import Mixture
 from streamgmm.training import TrainingState
 
+SETTLED = (
+    *("n_components", "covariance_type", "rule", "grid", "batch_size", "learning_rate_init", "learning_rate_min"),
+    *("sigma_init", "sigma_min", "tol", "period", "annealing", "precision_max", "half_life", "reheat", "allow_nan"),
+)
+"""Settings that cannot change once training has begun."""
+
 
 class Learned:
     """Attributes of a model that keeps its training in ``_training``; arrays are read-only copies."""
 
     _training: TrainingState
+    _begun_with: dict[str, Any]
+    get_params: Callable[..., dict[str, Any]]
 
     @property
     def mixture_(self) -> Mixture:
@@ -77,3 +88,17 @@ class Learned:
             return self._state
         except NotFittedError as problem:
             raise AttributeError(str(problem)) from None
+
+    def _take(self, state: TrainingState) -> None:
+        """Forgets what was learned before, and goes on from ``state`` with the settings of this moment."""
+        self._training, self._scaled = state, None
+        self._begun_with = {name: value for name, value in self.get_params(deep=False).items() if name in SETTLED}
+
+    def _refuse_changes(self) -> None:
+        """Raises if a setting has been changed that training cannot change any more."""
+        for name, value in self._begun_with.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, but training began with {value!r} and goes on with that. "
+                    "Set it back, or begin anew with fit or a clone."
+                )

@@ -179,7 +179,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
             training.flush(state)
             show(length * self.n_epochs, training.current(state))
         self._remember_features(X)
-        self._training, self._scaled = state, None
+        self._take(state)
         if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
             warnings.warn(
                 f"annealing has not finished: sigma is {state.annealing.sigma:.3g} after {state.n_samples} samples. "
@@ -200,6 +200,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
 
     def _learn(self, X: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> list[Check]:
         fitted = self.__sklearn_is_fitted__()
+        if fitted:
+            self._refuse_changes()
         rows = self._valid(X) if fitted else self._fresh_rows(X)
         weights = inputs.sample_weights(sample_weight, rows)
         if not fitted:
@@ -219,7 +221,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         rows = self._fresh_rows(X) if rows is None else rows
         state = self._begin(rows)
         self._remember_features(X)
-        self._training, self._scaled = state, None
+        self._take(state)
         return rows
 
     def _begin(self, rows: npt.NDArray[Any]) -> TrainingState:
@@ -345,7 +347,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a model; ``partial_fit`` goes on from it as if nothing had happened."""
         model, facts, _ = files.load(cls, path)
-        warn_of_scaling(facts)
+        files.warn_of_scaling(facts)
         return model
 
     def to_sklearn(self) -> Any:
@@ -365,7 +367,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     def _valid(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Rows like those of training."""
         rows: npt.NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
-        threads, gaps = inputs.threads(self.n_jobs), bool(self.allow_nan)
+        threads, gaps = inputs.threads(self.n_jobs), self._state.allow_nan
         inputs.refuse_unfit(rows, self._state.parameters.dtype, threads=threads, gaps=gaps)
         return rows
 
@@ -381,14 +383,3 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
 
     def _remember_features(self, X: npt.ArrayLike) -> None:
         validate_data(self, X, reset=True, skip_check_array=True)
-
-
-def warn_of_scaling(facts: dict[str, Any]) -> None:
-    """Warns that a model from a run with scaling knows nothing of it by itself."""
-    if facts.get("scale", "none") != "none":
-        warnings.warn(
-            f"the model was trained on data scaled by {facts['scale']!r}, and expects data scaled alike: "
-            "streamgmm.keeping.open_model(path).scaling.apply(X, dtype) does it.",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -17,6 +17,8 @@ from streamgmm.kernels import Rows, first_unfit_row
 CHUNK_BYTES = 1 << 24  # data are converted to float in pieces of about this size, never as a whole
 FAR_OUTSIDE = 10.0  # the random start suits data around [-1, 1]; beyond this it takes long to reach them
 NARROW = 0.2  # of 1/precision_max: features whose variance is all below it look constant to the model
+MOST_STEPS = 1e9  # of one call, by its weights
+LARGE_COUNT, MANY_STEPS = 100.0, 1e6  # weights that are so large on average, and so long to wait for, may be no counts
 SMALL_COUNT = 0.05  # weights that are all smaller were probably divided by their sum
 LIMITS = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e150}  # differences of two such numbers stay finite
 
@@ -105,6 +107,18 @@ def sample_weights(
     weights: npt.NDArray[np.float64] = _check_sample_weight(values, rows, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError(f"all {len(weights)} sample weights are zero; expected at least one that is positive.")
+    if counts and weights.sum() > MOST_STEPS:
+        raise ValueError(
+            f"sample weights sum to {weights.sum():.3g}; weights are counts, and each is a step. Divide them by "
+            f"{weights.mean():.3g}, their mean."
+        )
+    if counts and weights.mean() > LARGE_COUNT and weights.sum() > MANY_STEPS:
+        warnings.warn(
+            f"sample weights are {weights.mean():.3g} on average; weights are counts, so {weights.sum():.3g} steps "
+            "will be taken. Divide them by their mean to take one a row.",
+            UserWarning,
+            stacklevel=4,
+        )
     if counts and weights.max() < SMALL_COUNT:
         warnings.warn(
             f"the largest sample weight is {weights.max():.3g}; weights are counts, so hardly anything is learned. "

@@ -12,6 +12,7 @@ from datasketches import tdigest_double
 from streamgmm.kernels import Floats
 
 WINDOW = 20_000  # scores of so many samples, and of up to as many before them, decide what is usual
+FIRST_WINDOW = 250  # and of fewer at first: a model that still learns fast soon knows better
 ODD_ROWS = 12
 FARTHEST = 3e38  # of float32
 ODD_AGE = 100_000  # samples after which a strange row is no longer news
@@ -19,6 +20,8 @@ ODD_AGE = 100_000  # samples after which a strange row is no longer news
 
 class RecentQuantiles:
     """Quantiles of the latest values of a stream, in constant memory: two t-digests that take turns.
+
+    In the beginning they take turns more often, so that the first values, up to half of all, are forgotten early.
 
     >>> quantiles = RecentQuantiles(window=1000)
     >>> quantiles.add(np.arange(5000.0))
@@ -34,13 +37,18 @@ class RecentQuantiles:
         return int(self._current.get_total_weight() + self._previous.get_total_weight())
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
-        """Takes in values (N,)."""
+        """Takes in values (N,), the latest last."""
         while len(values):
-            room = self.window - int(self._current.get_total_weight())
+            window = min(self.window, max(FIRST_WINDOW, 2 * int(self._previous.get_total_weight())))
+            room = max(0, window - int(self._current.get_total_weight()))
             self._current.update(np.ascontiguousarray(values[:room], dtype=np.float64))
             values = values[room:]
-            if self._current.get_total_weight() >= self.window:
+            if self._current.get_total_weight() >= window:
                 self._current, self._previous = tdigest_double(200), self._current
+
+    def fill(self, values: npt.NDArray[np.float64]) -> None:
+        """Takes in values (N,) of which none is older than another, before any others come."""
+        self._previous.update(np.ascontiguousarray(values, dtype=np.float64))
 
     def quantile(self, share: float) -> float:
         """The value below which such a share of the latest values lies."""

@@ -7,7 +7,7 @@ period. Feeding the same stream in any chunking gives bit-identical parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from streamgmm import annealing, drift
 from streamgmm.annealing import Annealing, Schedule
 from streamgmm.drift import Watch
 from streamgmm.grid import Grid, filters
-from streamgmm.kernels import Floats, Parameters, Rows, Steps
+from streamgmm.kernels import Floats, Parameters, Rows, Steps, aligned_copy
 from streamgmm.rules import Moment, Rule, RuleState, Work
 
 SCALE_MIN = 1e-3
@@ -98,6 +98,13 @@ class TrainingState:
     skipped: int = 0  # rows without a single known feature
     wins: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     usage: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes copies: joblib hands over large arrays as files that cannot be written, and pickles are not aligned."""
+        vars(self).update(state)
+        self.rule_state = {name: aligned_copy(value) for name, value in self.rule_state.items()}
+        self.pending = Pending(self.pending.rows, self.batch_size, self.pending.shares)
+        self.wins = self.wins.copy()
 
     @property
     def n_samples(self) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from pathlib import Path
+from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from streamgmm import SGD, StreamingGaussianMixture
+from streamgmm import SGD, Natural, StochasticEM, StreamingGaussianMixture, inputs
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 METHODS = [
@@ -226,3 +229,59 @@ def test_unfitted_use_is_refused(blobs: np.ndarray, tmp_path: object) -> None:
     for do in (model.sample, lambda: model.save("nowhere")):
         with pytest.raises(NotFittedError):
             do()
+
+
+@pytest.mark.parametrize("jobs", [None, 2])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rule": Natural(growth=1)},
+        {"rule": Natural(count_init=5, maturity=np.float32(50), half_life=np.int64(1000))},
+        {"rule": "sgd", "learning_rate_init": 1, "learning_rate_min": np.float32(0.001)},
+        {"rule": SGD(learning_rate_init=np.float32(0.1))},
+        {"rule": StochasticEM(step_init=1, accumulate=np.int32(200))},
+    ],
+    ids=str,
+)
+def test_settings_may_be_numbers_of_any_kind(tmp_path: Path, settings: dict[str, Any], jobs: int | None) -> None:
+    x = np.random.default_rng(0).random((3000, 3))
+    model = StreamingGaussianMixture(4, n_jobs=jobs, random_state=0, **settings).partial_fit(x)
+    model.save(tmp_path / "model")
+    loaded = StreamingGaussianMixture.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.partial_fit(x).means_, model.partial_fit(x).means_)
+
+
+@pytest.mark.parametrize("settings", [{}, {"rule": "sgd"}, {"rule": "sem"}, {"batch_size": 8}, {"n_jobs": 2}], ids=str)
+def test_training_goes_on_in_another_process(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """joblib hands over arrays as files that cannot be written."""
+    x = np.random.default_rng(0).random((1005, 3))
+    model = StreamingGaussianMixture(4, random_state=0, **settings).partial_fit(x)
+    joblib.dump(model, tmp_path / "model.joblib")
+    other = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    np.testing.assert_array_equal(other.partial_fit(x).means_, model.partial_fit(x).means_)
+
+
+def test_what_training_cannot_change_any_more(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((500, 3))
+    model = StreamingGaussianMixture(4, random_state=0).partial_fit(x)
+    before = model.means_
+    model.set_params(rule="sgd")
+    with pytest.raises(ValueError, match=r"rule is 'sgd', but training began with 'natural'.* begin anew with fit"):
+        model.partial_fit(x)
+    np.testing.assert_array_equal(model.means_, before)
+    model.set_params(allow_nan=True)
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.score_samples(np.full((1, 3), np.nan))
+    model.save(tmp_path / "model")
+    assert StreamingGaussianMixture.load(tmp_path / "model").rule == "natural"
+    model.set_params(rule="natural", allow_nan=False, n_epochs=3, verbose=0, n_jobs=2).partial_fit(x)
+    assert model.set_params(rule="sgd", period=20).fit(x).rule == "sgd"
+    model.partial_fit(x)
+
+
+def test_weights_that_are_no_counts() -> None:
+    x = np.random.default_rng(0).random((10, 3))
+    with pytest.raises(ValueError, match=r"sum to 1e\+21; .* Divide them by 1e\+20"):
+        StreamingGaussianMixture(4).partial_fit(x, sample_weight=np.full(10, 1e20))
+    with pytest.warns(UserWarning, match=r"are 1.5e\+05 on average; .* 1.5e\+06 steps"):
+        inputs.sample_weights(np.full(10, 150_000), x)

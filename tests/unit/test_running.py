@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from streamgmm import StreamingGaussianMixture, events, keeping, running
-from streamgmm.recent import WINDOW
 from streamgmm.running import Journey
 from streamgmm.streams.arrays import Array
 from streamgmm.streams.base import Chunk, Position, Source
@@ -41,12 +40,22 @@ def model() -> StreamingGaussianMixture:
 @pytest.mark.parametrize("size", [1, 7, 500, 3000])
 def test_one_row_in_sixteen_is_scored_whatever_the_chunks(tmp_path: Path, size: int) -> None:
     journey = Journey(tmp_path, Cut(ROWS, size), model(), passes=5)
+    scored, all_at_first, add = 0, 0, journey.recent.scores.add
+
+    def count(values: np.ndarray) -> None:
+        nonlocal scored, all_at_first
+        if len(journey.recent.scores) < running.ENOUGH_SCORES:
+            all_at_first += len(values)
+        scored += len(values)
+        add(values)
+
+    journey.recent.scores.add = count  # type: ignore[method-assign]
     seen = sum(1 for _ in journey.go())
     assert seen == 5 * -(-len(ROWS) // size)
-    assert journey.place.samples == 5 * len(ROWS) < 16 * WINDOW
-    sparse = (journey.place.samples - running.ENOUGH_SCORES) / running.SPARSE
-    most = running.TOGETHER + size
-    assert abs(len(journey.recent.scores) - running.ENOUGH_SCORES - sparse) <= most
+    assert journey.place.samples == 5 * len(ROWS)
+    assert running.ENOUGH_SCORES <= all_at_first < 2 * running.ENOUGH_SCORES + size
+    sparse = (journey.place.samples - all_at_first) / running.SPARSE
+    assert abs(scored - all_at_first - sparse) <= running.TOGETHER + size / running.SPARSE
 
 
 def test_a_run_that_is_cut_anywhere_ends_where_a_whole_one_does(tmp_path: Path) -> None:

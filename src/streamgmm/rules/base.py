@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from math import inf
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,6 +41,15 @@ class Work(NamedTuple):
             "shares": self.shares,
             "usual": state["usual"],
         }
+
+
+def plain_numbers(rule: Any) -> None:
+    """Makes settings floats and ints of Python, whatever a user gave: the state takes its types from them."""
+    for setting in fields(rule):
+        value = getattr(rule, setting.name)
+        for kind in (float, int):
+            if str(setting.type).startswith(kind.__name__) and value is not None:
+                object.__setattr__(rule, setting.name, kind(value))
 
 
 def nothing_usual() -> npt.NDArray[np.float64]:

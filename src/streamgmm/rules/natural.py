@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamgmm import kernels
 from streamgmm.kernels import Floats, Parameters, Steps
 from streamgmm.merging import Part, Round, add_changes, add_moments
-from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual
+from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual, plain_numbers
 
 MANY = 0.05  # share of the components that may be restarted without anybody noticing it in the loss
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
@@ -52,6 +52,7 @@ class Natural(Rule):
     recruits: float = 0.0
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         for name in ("count_init", "count_annealing", "growth", "maturity"):
             if not 0 < getattr(self, name) < inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected a positive number.")

@@ -11,7 +11,7 @@ import numpy as np
 from streamgmm import kernels
 from streamgmm.kernels import Parameters, Steps
 from streamgmm.merging import Part, Round, average_parameters
-from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual
+from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual, plain_numbers
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class SGD(Rule):
     shrink: float = 0.9
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         if not (0 < self.learning_rate_init < inf and 0 < self.learning_rate_min < inf and 0 < self.shrink <= 1):
             raise ValueError(
                 f"learning_rate_init is {self.learning_rate_init}, learning_rate_min {self.learning_rate_min}, "

@@ -11,7 +11,7 @@ import numpy as np
 from streamgmm import kernels
 from streamgmm.kernels import Parameters, Steps
 from streamgmm.merging import Part, Round, add_collected, add_moments
-from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual
+from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual, plain_numbers
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class StochasticEM(Rule):
     half_life: float | None = None
 
     def __post_init__(self) -> None:
+        plain_numbers(self)
         if not 0 < self.step_init <= 1 or not 0 < self.step_min <= 1 or not 0 < self.step_decay <= 0.5:
             raise ValueError(
                 f"step_init is {self.step_init}, step_min {self.step_min}, step_decay {self.step_decay}; "
