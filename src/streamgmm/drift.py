@@ -23,6 +23,9 @@ class Watch:
     checks: int = 0
     loss: float = 0.0
     variance: float = 0.0
+    scatter: float = (
+        0.0  # variance of the loss at checks: larger than chance makes it if samples resemble the last ones
+    )
 
 
 def look(schedule: Schedule, watch: Watch, now: Annealing) -> tuple[Watch, bool]:
@@ -31,9 +34,12 @@ def look(schedule: Schedule, watch: Watch, now: Annealing) -> tuple[Watch, bool]
         return Watch(), False
     checks = watch.checks + 1
     if checks > PATIENCE:
-        noise = sqrt(watch.variance / (2 * schedule.period))
+        noise = sqrt(max(watch.variance / (2 * schedule.period), watch.scatter))
         if watch.loss - now.loss > ALARM * noise:
             return Watch(), True
     rate = 1 / min(checks, MEMORY)
-    loss = watch.loss + rate * (now.loss - watch.loss)
-    return Watch(checks, loss, watch.variance + rate * (now.variance - watch.variance)), False
+    away = now.loss - watch.loss
+    scatter = watch.scatter + rate * (away * away * (checks > 1) - watch.scatter)
+    return Watch(
+        checks, watch.loss + rate * away, watch.variance + rate * (now.variance - watch.variance), scatter
+    ), False

@@ -190,8 +190,31 @@ def moved_weights(π: Array, received: Array, memory: float) -> Array:
     return π + N / (memory + N) * (received / N - π)
 
 
+def unusual_spread(v: Array, p_max: float) -> Array:
+    """[E19] what a sample of each component would win if its spread became usual, in half nats, shape (K,)."""
+    usual = np.median(v, axis=0)
+    return np.array(
+        [
+            sum(
+                max(0.0, np.log(max(own, 1 / p_max) / max(other, 1 / p_max)))
+                for own, other in zip(row, usual, strict=True)
+            )
+            for row in v
+        ]
+    )
+
+
+def need(k: int, μ: Array, v: Array, s: Array) -> float:
+    """[E19] what a sample of component k, with mean μ_k and variance v_k, would lose to the next best, in half nats."""
+
+    def loss(j: int) -> float:
+        return float(sum(s[j] ** 2 * (v[k] + (μ[k] - μ[j]) ** 2)) - 2 * sum(np.log(s[j])))
+
+    return min(loss(j) for j in range(len(μ)) if j != k) - loss(k)
+
+
 def distortion(v: Array, p_max: float) -> Array:
-    """[E19] load of a component per sample: Σ_d of p_max·v below the cap, 1 + log(p_max·v) above it, shape (K,)."""
+    """[E22] load of a component per sample: Σ_d of p_max·v below the cap, 1 + log(p_max·v) above it, shape (K,)."""
     return np.array([sum(q if q < 1 else 1 + np.log(q) for q in p_max * row) for row in v])
 
 
@@ -223,6 +246,6 @@ def known_scores(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
     )
 
 
-def changed(ℓ: float, usual: float, variance: float, period: int) -> bool:
+def changed(ℓ: float, usual: float, variance: float, scatter: float, period: int) -> bool:
     """[E22] whether the smoothed loss has fallen by more than six standard errors below what it used to be."""
-    return usual - ℓ > 6 * np.sqrt(variance / (2 * period))
+    return usual - ℓ > 6 * np.sqrt(max(variance / (2 * period), scatter))

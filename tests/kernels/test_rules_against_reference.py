@@ -8,7 +8,7 @@ import pytest
 from streamgmm import equations as eq
 from streamgmm import kernels
 from streamgmm.grid import filters, smoothing_matrix, torus
-from streamgmm.rules.natural import Natural, distortion
+from streamgmm.rules.natural import Natural, distortion, need, unusual_spread
 from tests.conftest import plain, random_parameters
 from tests.kernels.test_against_reference import BOUNDS, SIZES, assert_close, clear_winner
 
@@ -106,10 +106,20 @@ def test_accumulation_leaves_the_model_alone(width: str) -> None:
 def test_weights_and_loads_are_the_references() -> None:
     rng = np.random.default_rng(0)
     rule = Natural()
-    state = {"weights": np.array([0.1, 0.2, 0.7]), "received": np.array([5.0, 0.0, 15.0])}
+    state = {"weights": np.array([0.1, 0.2, 0.7]), "received": np.array([5.0, 0.0, 15.0]), "lately": np.ones(3)}
     expected = eq.moved_weights(state["weights"], state["received"], 3 * rule.count_annealing + 40)
     rule._move_weights(state, 40)
     np.testing.assert_allclose(state["weights"], expected, rtol=1e-14)
     assert (state["received"] == 0).all()
+    np.testing.assert_array_equal(state["lately"], [6, 1, 16])
     variances = rng.exponential(0.1, (4, 30))
     np.testing.assert_allclose(distortion(variances, 20.0), eq.distortion(variances, 20.0), rtol=1e-12)
+    found = unusual_spread(variances, np.median(variances, axis=0), 20.0)
+    np.testing.assert_allclose(found, eq.unusual_spread(variances, 20.0), rtol=1e-12)
+    p = kernels.Parameters(rng.normal(0, 0.2, (4, 30)), np.minimum(variances**-0.5, 20**0.5), np.zeros(4))
+    for k in range(4):
+        expected = eq.need(k, p.means, variances, p.scales)
+        assert need(k, p, variances[k]) == pytest.approx(expected, rel=1e-12)
+    drawn = rng.normal(p.means[0], variances[0] ** 0.5, (100_000, 30))  # what a need is, by its name
+    scores = eq.scores(drawn, p.logits, p.means, p.scales).mean(0)
+    assert 2 * (scores[0] - scores[1:].max()) == pytest.approx(need(0, p, variances[0]), rel=0.02)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+from sklearn.preprocessing import StandardScaler
 
 from streamgmm import StochasticEM, StreamingGaussianMixture
 
@@ -56,3 +59,22 @@ def test_sgd_finds_some(count: int) -> None:
     print(f"sgd: {found.sum()} of {count} clusters found, largest error {off[found].max(initial=0):.2f} deviations")
     assert found.sum() >= 1
     assert (off[found] < 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "features"), [([0.8, 0.1, 0.1], 10), ([0.6, 0.2, 0.15, 0.05], 10), (1 / np.arange(1, 9), 10)], ids=str
+)
+def test_natural_keeps_small_clusters(sizes: np.ndarray, features: int) -> None:
+    """Sizes may differ as they like: over some seeds it sorts samples as well as scikit-learn's EM, or nearly so."""
+    ours, theirs = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        shares = np.array(sizes) / np.sum(sizes)
+        means, spread = rng.normal(size=(len(shares), features)), rng.uniform(0.2, 0.6, (len(shares), 1))
+        z = rng.choice(len(shares), 30_000, p=shares)
+        x = StandardScaler().fit_transform(rng.normal(means[z], spread[z]))
+        settings = {"precision_max": 1000.0, "random_state": seed}
+        ours.append(adjusted_rand_score(z, StreamingGaussianMixture(len(shares), **settings).fit_predict(x)))
+        em = GaussianMixture(len(shares), covariance_type="diag", random_state=seed)
+        theirs.append(adjusted_rand_score(z, em.fit_predict(x)))
+    assert np.mean(ours) > min(0.97, np.mean(theirs) - 0.07)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from streamgmm import Natural, StreamingGaussianMixture, datasets
 from tests.quality.data import available
@@ -81,3 +82,18 @@ def test_no_false_alarm_in_a_million(rule: str) -> None:
         checks += model._learn(shuffled(seed=seed))
     assert model.n_samples_seen_ > 1_000_000
     assert not any(check.drift for check in checks)
+
+
+@pytest.mark.parametrize("kind", ["correlated", "daily"])
+def test_streams_whose_samples_resemble_the_last_ones(kind: str) -> None:
+    """Sensors: a stationary stream is no drift, though its loss wanders more than that of independent samples."""
+    rng, count = np.random.default_rng(0), 100_000
+    noise = rng.normal(size=(count, 5))
+    if kind == "correlated":
+        x = lfilter([1], [1, -0.99], noise, axis=0)
+        x /= x.std(0)
+    else:
+        x = np.sin(2 * np.pi * np.arange(count)[:, None] / 10_000 + np.arange(5)) + 0.2 * noise
+    model = StreamingGaussianMixture(16, random_state=0)
+    assert sum(check.drift for check in model._learn(x)) <= 1
+    assert sum(check.drift for check in model._learn(x[:2000] + 3)) >= 1  # but this is

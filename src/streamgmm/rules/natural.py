@@ -14,6 +14,7 @@ from streamgmm.kernels import Floats, Parameters, Steps
 from streamgmm.merging import Part, Round, add_changes, add_moments
 from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual, plain_numbers
 
+NEXT_TO_NOTHING = 1e-6  # where no spread is unusual, the heaviest carry the most
 MANY = 0.05  # share of the components that may be restarted without anybody noticing it in the loss
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
@@ -31,7 +32,8 @@ class Natural(Rule):
     growth : by which counts grow per weight received; below one, early samples fade. It rises to one in the long run.
     maturity : annealing times (the samples that annealing took) until ``growth`` has become one.
     hold_above : scales stay at the cap while σ is wider than this share of its start (or than 0.6).
-    restart_below : share of an even weight below which a component is restarted beside the most loaded one.
+    restart_below : share of an even weight below which a component is restarted where the spread is most unusual,
+        unless its samples need it more.
     recruits : share of the components, the lightest ones, that move after a drift to where samples fall now;
         0.18 serves streams of images that bring something new while the old still counts.
 
@@ -79,6 +81,7 @@ class Natural(Rule):
             "variances": kernels.padded(1 / parameters.scales**2, parameters.dtype, 1),
             "weights": parameters.weights,
             "received": np.zeros(size),
+            "lately": np.zeros(size),
             "usual": nothing_usual(),
         }
         state.update(
@@ -173,24 +176,30 @@ class Natural(Rule):
         if self.half_life is not None:
             memory = min(memory, self.half_life / log(2))
         state["weights"] += total / (memory + total) * (received / total - state["weights"])
+        state["lately"] = state["lately"] + received
         state["received"] = np.zeros_like(received)
 
     def _restart(self, state: RuleState, parameters: Parameters, moment: Moment) -> int:
         """[E19] moves components that hardly anybody needs beside those that carry the most; says how many."""
-        weights = state["weights"]
+        weights, lately = state["weights"], state["lately"]
+        state["lately"] = np.zeros_like(lately)
         light = np.flatnonzero(weights < self.restart_below / len(weights))
         if not len(light):
             return 0
-        burden = weights * _load(state, parameters, moment)
+        variances, usual = state["variances"][:, : parameters.n_features], _usual_variances(state, parameters)
+        burden = weights * (NEXT_TO_NOTHING + unusual_spread(variances, usual, moment.scale_bounds[1] ** 2))
         burden[light] = 0  # nobody moves beside one who is to move
-        usual = _usual_variances(state, parameters)
+        moved = 0
         for k in light:
             heavy = int(burden.argmax())
+            if lately[k] > 0 and weights[k] * need(k, parameters, variances[k]) > burden[heavy]:
+                continue  # more would be lost than won
             _move_beside(state, parameters, int(k), heavy, usual, moment.rng)
             burden[k] = burden[heavy] = burden[heavy] / 2
+            moved += 1
         weights /= weights.sum()  # what the light ones had goes to all
         parameters.refresh()
-        return len(light)
+        return moved
 
     def _recruit(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
         """[E22] at checks after a drift, moves the lightest component that gets nothing to where samples fall now.
@@ -232,6 +241,19 @@ def _move_beside(
     state["variances"][k] = state["variances"][heavy]
     weights[k] = weights[heavy] = weights[heavy] / 2
     counts[k] = counts[heavy] = min(10.0, counts[heavy])
+
+
+def unusual_spread(variances: Floats, usual: Floats, precision_max: float) -> npt.NDArray[np.float64]:
+    """What a sample of each component would win if its spread became ``usual`` (D,), in units of half a nat: (K,)."""
+    own, others = np.maximum(variances, 1 / precision_max), np.maximum(usual, 1 / precision_max)
+    return np.maximum(np.log(own / others), 0).sum(1, dtype=np.float64)
+
+
+def need(k: int, parameters: Parameters, variance: Floats) -> float:
+    """What a sample of component k, of such ``variance`` (D,), would lose if the next best took it, in half nats."""
+    apart = (parameters.means - parameters.means[k]).astype(np.float64)
+    losses = (parameters.scales.astype(np.float64) ** 2 * (variance + apart**2)).sum(1) - 2 * parameters.log_dets
+    return float(np.delete(losses, k).min(initial=inf) - losses[k])
 
 
 def distortion(variances: Floats, precision_max: float) -> npt.NDArray[np.float64]:
