@@ -74,7 +74,17 @@ def river_kmeans(components: int) -> Step | None:
         from river import cluster
     except ImportError:
         return None
-    model: Any = cluster.KMeans(n_clusters=components, halflife=0.1, seed=0)
+    return _learning_one(cluster.KMeans(n_clusters=components, halflife=0.1, seed=0))
+
+
+def river_mixture(components: int) -> Step:
+    """Our own face for river, in the same way."""
+    from streamgmm.online import OnlineMixture
+
+    return _learning_one(OnlineMixture(n_components=components, rule="sgd", seed=0))
+
+
+def _learning_one(model: Any) -> Step:
     known: dict[int, dict[int, float]] = {}
 
     def step(row: np.ndarray) -> None:

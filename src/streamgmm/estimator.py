@@ -25,6 +25,8 @@ from streamgmm.mixture import Mixture, logits
 from streamgmm.progress import live_line
 from streamgmm.training import Check, TrainingState
 
+CHECKS_TO_ANNEAL = 100  # and to learn what is fine after that, with some to spare
+
 
 class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     """Gaussian mixture that learns one sample at a time, from a random start, in constant memory.
@@ -49,7 +51,8 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
     annealing : False fixes the width and the rate at their minimum.
     mean_range : means start uniformly in ±mean_range.
     precision_max : largest precision of a feature; its inverse is the smallest variance.
-    weights_init, means_init, precisions_init : given start, shapes (K,), (K, D), (K, D).
+    weights_init, means_init, precisions_init : given start, shapes (K,), (K, D), (K, D); annealing spreads it over the
+        grid again, so give ``annealing=False`` with one that is good already.
     half_life : in samples, for streams that change: what was learned so long ago counts half ("natural" and "sem").
     reheat : True widens the annealing again, and lets the rule learn fast, when the objective suddenly falls.
     allow_nan : True takes NaN for a feature that a row does not have: it is learned and scored on the others.
@@ -181,9 +184,11 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         self._remember_features(X)
         self._take(state)
         if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
+            enough = -(-CHECKS_TO_ANNEAL * state.schedule.period // length)
             warnings.warn(
                 f"annealing has not finished: sigma is {state.annealing.sigma:.3g} after {state.n_samples} samples. "
-                f"Raise n_epochs (now {self.n_epochs}), lower period (now {state.schedule.period}), or give more data.",
+                f"Raise n_epochs (now {self.n_epochs}) to about {max(enough, 2 * self.n_epochs)}, "
+                f"lower period (now {state.schedule.period}), or give more data.",
                 ConvergenceWarning,
                 stacklevel=3,  # past scikit-learn's wrapper of fit
             )

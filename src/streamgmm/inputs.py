@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,12 +146,12 @@ def unfit(
         return  # whole numbers of any width are finite and far from the limits
     limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
     for done, piece in pieces(rows, float_type(rows)):
-        parts = np.array_split(piece, threads)
-        starts = np.cumsum([done - len(piece), *(len(part) for part in parts[:-1])])
+        parts = np.array_split(piece, threads) if threads > 1 else [piece]
+        starts = list(accumulate((len(part) for part in parts[:-1]), initial=done - len(piece)))
         found = engines.together(threads, lambda part: first_unfit_row(part, limit, gaps), parts)
         for start, part, bad in zip(starts, parts, found, strict=True):
             while bad is not None:
-                yield int(start) + bad, _complaint(part[bad], limit, gaps)
+                yield start + bad, _complaint(part[bad], limit, gaps)
                 more = first_unfit_row(part[bad + 1 :], limit, gaps)
                 bad = None if more is None else bad + 1 + more
 
@@ -185,7 +186,7 @@ def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
         return
     warnings.warn(
         f"{found}; the mixture will fit badly. Scale the data with sklearn.preprocessing.StandardScaler, "
-        f"or choose precision_max (now {precision_max:g}) as about 10 divided by the variance of a feature.",
+        f"or choose precision_max (now {precision_max:g}) as about 100 divided by the variance of a feature.",
         UserWarning,
         stacklevel=5,  # past fit or partial_fit and scikit-learn's wrapper of it
     )

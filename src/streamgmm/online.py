@@ -16,6 +16,7 @@ import numpy.typing as npt
 from streamgmm import inputs, kernels, training
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.kernels import Parameters
+from streamgmm.mixture import Mixture
 from streamgmm.training import Pending, TrainingState
 
 try:
@@ -63,6 +64,18 @@ class _Learner:
         """Learns the rows of a data frame, in their order."""
         self._learn(list(X.columns), X.to_numpy(dtype=np.float64))
 
+    @property
+    def mixture_(self) -> Mixture:
+        """The mixture as it is now, a copy; its features stand in the order of ``feature_names_``."""
+        if self._state is None:
+            raise AttributeError("nothing was learned yet; call learn_one or learn_many first.")
+        return Mixture(self._state.parameters)
+
+    @property
+    def feature_names_(self) -> list[Hashable]:
+        """Features learned so far."""
+        return list(self._features)
+
     def _learn(self, names: list[Hashable], values: npt.NDArray[np.float64]) -> None:
         if not values.size or np.isnan(values).all():
             return
@@ -103,10 +116,11 @@ class _Learner:
     def _score(self, x: Sample) -> kernels.Scores | None:
         if self._state is None:
             return None
-        values = np.array([list(x.values())], dtype=np.float64)
-        if x:
+        known = {name: value for name, value in x.items() if name in self._features}  # others may be anything
+        values = np.array([list(known.values())], dtype=np.float64)
+        if known:
             inputs.refuse_unfit(values, values.dtype, "x", gaps=True)
-        return kernels.score(self._state.parameters, self._rows(list(x), values))
+        return kernels.score(self._state.parameters, self._rows(list(known), values))
 
 
 class OnlineMixture(_Learner, base.Clusterer):

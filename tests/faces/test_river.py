@@ -107,3 +107,15 @@ def test_none_is_missing_and_infinity_is_refused(face: type) -> None:
     with pytest.raises(ValueError, match="inf at feature 1"):
         one.learn_one({"a": 0.1, "b": float("inf")})
     np.testing.assert_array_equal(one._state.parameters.means, other._state.parameters.means)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_what_was_learned_can_be_seen(face: type) -> None:
+    model = face(n_components=4, seed=0)
+    assert not hasattr(model, "mixture_")
+    for x in samples(300):
+        model.learn_one(x)
+    assert model.feature_names_ == ["a", "b", "c", "d"]
+    np.testing.assert_array_equal(model.mixture_.means, model._state.parameters.means)
+    ask = model.predict_one if hasattr(model, "predict_one") else model.score_one
+    assert ask({"a": 0.2, "colour": "red"}) == ask({"a": 0.2})  # what it does not know may be anything

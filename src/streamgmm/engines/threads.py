@@ -174,6 +174,8 @@ def _joined(reports: list[Steps], shares: list[range], steps: int) -> Steps:
 def together(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
     """``map`` on threads; the last item runs here, where somebody waits anyway."""
     *others, last = items
+    if not others:
+        return [work(last)]
     futures = [_pool(threads, os.getpid()).submit(work, item) for item in others]
     try:
         mine = work(last)

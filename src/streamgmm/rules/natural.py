@@ -190,11 +190,11 @@ class Natural(Rule):
         burden = weights * (NEXT_TO_NOTHING + unusual_spread(variances, usual, moment.scale_bounds[1] ** 2))
         burden[light] = 0  # nobody moves beside one who is to move
         moved = 0
-        for k in light:
+        for k in light.tolist():
             heavy = int(burden.argmax())
             if lately[k] > 0 and weights[k] * need(k, parameters, variances[k]) > burden[heavy]:
                 continue  # more would be lost than won
-            _move_beside(state, parameters, int(k), heavy, usual, moment.rng)
+            _move_beside(state, parameters, k, heavy, usual, moment.rng)
             burden[k] = burden[heavy] = burden[heavy] / 2
             moved += 1
         weights /= weights.sum()  # what the light ones had goes to all
