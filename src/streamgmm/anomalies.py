@@ -27,7 +27,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
 
     Parameters
     ----------
-    mixture : the `StreamingGaussianMixture` to learn with; None is one as it comes.
+    mixture : the `StreamingGaussianMixture` to learn with; None is one as it comes. A clone of it learns, as
+        ``mixture_``: of one that is fitted already only the settings count.
     contamination : share of the data that is to be flagged.
 
     ``fit`` sets the threshold ``offset_`` on its data; ``partial_fit`` follows the stream: each block is scored before

@@ -85,6 +85,9 @@ class Mixture:
         model.converged_, model.n_iter_, model.lower_bound_ = True, 0, -np.inf
         return model
 
+    def __repr__(self) -> str:
+        return f"Mixture({self.n_components} components, {self.n_features} features, {self._parameters.dtype})"
+
     @property
     def n_components(self) -> int:
         return len(self._parameters)
