@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +104,14 @@ def test_tables(few_digits: Path, table: str) -> None:
         assert len(row) == len(made[0]["columns"])
 
 
+def _left(group: int) -> list[str]:
+    """Processes of a group that are still there."""
+    found = subprocess.run(
+        ["ps", "-eo", "pgid,stat,args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [line for line in found[1:] if line.split()[0] == str(group) and not line.split()[1].startswith("Z")]
+
+
 def test_a_killed_run_gives_the_same_tables(few_digits: Path) -> None:
     command = paper("streaming")
     whole = subprocess.run([*command, "--out", "whole"], cwd=few_digits, capture_output=True, text=True, check=True)
@@ -114,8 +121,12 @@ def test_a_killed_run_gives_the_same_tables(few_digits: Path) -> None:
     )
     while running.poll() is None and not list(records.glob("mnist-*.json")):
         pass
-    os.killpg(running.pid, signal.SIGKILL)
+    running.kill()
     running.wait()
+    deadline = time.monotonic() + 30
+    while _left(running.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _left(running.pid)  # its processes end with it
     before = {p.name: p.stat().st_mtime_ns for p in records.glob("mnist-*.json")}
     again = subprocess.run([*command, "--out", "cut"], cwd=few_digits, capture_output=True, text=True, check=True)
     assert again.stdout == whole.stdout

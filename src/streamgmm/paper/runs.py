@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, 
         return {name: results[name] for name in wanted}
     with live_line(label, len(wanted)) as show:
         show(len(results), None)
-        with _one_thread_each(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        processes = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
+        with _one_thread_each(), processes as pool:
             pending = {pool.submit(measure, run): run for run in missing}
             try:
                 for done in as_completed(pending):
@@ -84,6 +86,16 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
+
+
+def _end_with_parent() -> None:
+    """Lets this process end when the one that has started it does, however that ends."""
+
+    def wait(parent: Any) -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, args=(parent_process(),), daemon=True).start()
 
 
 @contextmanager
