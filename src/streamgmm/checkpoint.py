@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -204,16 +204,16 @@ def _refuse(name: str) -> Any:
 
 def write_atomically(place: Path, content: bytes) -> None:
     """Puts ``content`` at ``place`` so that a crash at any moment leaves the old file or the new one."""
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    name = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
         os.replace(name, place)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     if hasattr(os, "O_DIRECTORY"):  # the rename itself must reach the disk; Windows has no such call
         folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -221,9 +221,3 @@ def write_atomically(place: Path, content: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import streamgmm
-from streamgmm import checkpoint, commands, datasets, events, looking, plots, training
+from streamgmm import checkpoint, commands, datasets, events, inputs, keeping, looking, plots, training
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.paper import rules_table, tables
 from streamgmm.paper.plan import Plan
@@ -27,7 +26,7 @@ from streamgmm.streams.glyphs import Glyphs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 people = Console(stderr=True)
-CORES = os.cpu_count() or 1
+CORES = inputs.threads(-1)
 
 
 def _version(wanted: bool) -> None:
@@ -100,6 +99,8 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Learns letters from the built-in glyph stream, by three rules, and draws what came out."""
+    if (out / keeping.MODEL).exists() and "run" in keeping.open_model(out / keeping.MODEL).facts:
+        raise ValueError(f"{out} holds the model of a training. Choose another folder for the demo.")
     out.mkdir(parents=True, exist_ok=True)
     with looking.page_beside(out, port, dashboard):
         _demo(out, samples, components, seed, as_json, dashboard)

@@ -112,7 +112,7 @@ def train(
     )
     if follow and not opened.grows:
         people.print(f"{escape(opened.name)} cannot grow: --follow will wait for nothing until it is stopped")
-    with page_beside(out, port, dashboard), _signals() as stopped:
+    with keeping.alone(out), page_beside(out, port, dashboard), _signals() as stopped:
         journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
         journey.scale, journey.missing = scale.value, kept_missing.value
         journey.checkpoint_seconds = LIVE_SECONDS if dashboard else inf
@@ -217,6 +217,7 @@ def score(
             f"({len(kept.recent.scores):,} samples; --contamination {contamination:g} wants {1 / contamination:,.0f})"
         )
     with (
+        _ended_by_sigterm(),
         scoring.writer(out, sys.stdout, "ndjson" if as_json else "csv", opened.id_type) as write,
         live_line("score", opened.n_rows) as show,
     ):
@@ -280,6 +281,20 @@ def _names(columns: str | None) -> list[str] | None:
     if names is not None and (not names or len(set(names)) < len(names)):
         raise ValueError(f"--columns is {columns!r}; expected names, separated by commas, each of them once.")
     return names
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Lets SIGTERM end what goes on as Ctrl-C does, so that it cleans up behind itself."""
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -215,4 +215,5 @@ def threads(n_jobs: int | None) -> int:
         raise ValueError("n_jobs is 0; expected a number of threads, -1 for all cores, or None for one.")
     if n_jobs is None or n_jobs > 0:
         return n_jobs or 1
-    return max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores + 1 + n_jobs)

@@ -7,6 +7,9 @@ a kill at any moment, the run goes on from the last checkpoint and ends with the
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,8 +56,39 @@ def save(folder: Path, kept: Kept, place: Place) -> None:
     scaled = {} if scaling is None else {"shift": scaling.shift, "factor": scaling.factor}
     files.save(kept.model, fresh, {"run": vars(place), **kept.facts}, {**kept.recent.arrays(), **scaled})
     if newest.exists():
-        os.replace(newest, folder / PREVIOUS)
+        _also_as(newest, folder / PREVIOUS)
     os.replace(fresh, newest)
+
+
+def _also_as(path: Path, other: Path) -> None:
+    """Gives a file a second name, so that it is never without its first."""
+    beside = other.with_name(f".{other.name}.next")
+    beside.unlink(missing_ok=True)
+    try:
+        os.link(path, beside)
+    except OSError:  # some file systems know no second names
+        shutil.copyfile(path, beside)
+    os.replace(beside, other)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Makes sure that nobody else learns into a folder meanwhile; the lock ends with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        os.close(handle)
+        raise ValueError(f"another run is learning into {folder}. Stop it, or choose another folder.") from problem
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def open_model(path: Path) -> Kept:
@@ -73,7 +107,7 @@ def open_model(path: Path) -> Kept:
 
 
 def resume(folder: Path) -> tuple[Kept, Place] | None:
-    """The newest whole checkpoint of a run, or None if it has none yet; events written after it are taken back."""
+    """The newest whole checkpoint of a run, or None if it has none yet."""
     problems = []
     for torn in folder.glob(f"..{MODEL}.next.*"):  # by a kill in the middle of a checkpoint
         torn.unlink(missing_ok=True)
@@ -87,19 +121,23 @@ def resume(folder: Path) -> tuple[Kept, Place] | None:
         except (ModelFileError, KeyError, TypeError) as problem:
             problems.append(f"{name}: {problem!s:.200}")
             continue
-        _take_back(folder / EVENTS, place.events)
         if name.startswith("."):  # killed before it got its name
             os.replace(path, folder / MODEL)
         return kept, place
     if any(not p.startswith(".") for p in problems):
         raise ModelFileError(f"no checkpoint of {folder} can be used. " + " ".join(problems))
-    _take_back(folder / EVENTS, 0)
     return None
 
 
-def _take_back(path: Path, size: int) -> None:
-    if path.exists() and path.stat().st_size > size:
-        os.truncate(path, size)
+def take_back_events(folder: Path, place: Place) -> None:
+    """Cuts off events that were written after the last checkpoint."""
+    path = folder / EVENTS
+    if not path.exists() or path.stat().st_size <= place.events:
+        return
+    with path.open("rb") as file:
+        if not file.read(5).startswith(b'{"v":'):
+            raise ValueError(f"{path} is not what a run has written. Choose another folder.")
+    os.truncate(path, place.events)
 
 
 def same_source(facts: dict[str, Any], source: Source) -> bool:

@@ -63,6 +63,9 @@ class Journey:
 
     def go(self) -> Iterator[Progress]:
         """Learns until the source ends or ``stop`` says so; gives word after every chunk."""
+        if self.stop():
+            return
+        keeping.take_back_events(self.folder, self.place)
         before, ended = self.place.samples, self.place.finished
         saved, at = before, time.perf_counter()
         self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
@@ -86,6 +89,8 @@ class Journey:
             if self.place.finished:
                 raise SourceError(f"{self.source.name} has no rows to learn from.")
             return  # stopped so early that nothing was learned; the source still has it all
+        if self.place.finished and not self.model._training.n_samples:
+            raise SourceError(f"{self.source.name} has no rows to learn from: all {self._missing_rows} hold no number.")
         if self.place.finished:
             training.flush(self.model._training)
         self._close("end" if self.place.finished else "stop")

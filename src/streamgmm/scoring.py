@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,20 +83,34 @@ Write = Callable[[Columns], None]
 
 @contextmanager
 def writer(path: Path | None, out: TextIO, kind: str = "csv", id_type: Any = None) -> Iterator[Write]:
-    """A function that writes scores to a file (its ending decides the form) or, without a path, to ``out``."""
-    form = kind if path is None else path.suffix.lstrip(".")
+    """A function that writes scores to a file (its ending decides the form) or, without a path, to ``out``.
+
+    The file is there once all is written; until then, what was there before stays.
+    """
+    form = kind if path is None else path.suffix.lstrip(".").lower()
     if form == "parquet" and path is not None:
-        with _parquet(path, id_type) as write:
+        with _whole(path) as beside, _parquet(beside, id_type) as write:
             yield write
     elif form in ("csv", "ndjson", "jsonl"):
         text = _csv if form == "csv" else _ndjson
         if path is None:
             yield text(out)
         else:
-            with path.open("w", newline="", encoding="utf8") as file:
+            with _whole(path) as beside, beside.open("w", newline="", encoding="utf8") as file:
                 yield text(file)
     else:
         raise ValueError(f"scores cannot be written as {form!r}; expected csv, ndjson or parquet.")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A name to write under, which becomes ``path`` in the end, or nothing."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _csv(file: TextIO) -> Write:
@@ -114,7 +129,8 @@ def _csv(file: TextIO) -> Write:
 def _ndjson(file: TextIO) -> Write:
     def write(columns: Columns) -> None:
         for values in zip(*(v.tolist() for v in columns.values()), strict=True):
-            file.write(json.dumps(dict(zip(columns, values, strict=True)), default=_text) + "\n")
+            found = {k: None if v != v else v for k, v in zip(columns, values, strict=True)}  # an id may be NaN
+            file.write(json.dumps(found, default=_text, allow_nan=False) + "\n")
 
     return write
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -11,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture, keeping
 from streamgmm.cli import app
 from streamgmm.recent import ODD_AGE, Recent
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet")
 
 runner = CliRunner()
 
@@ -245,3 +247,76 @@ def test_clear_words_about_training(tmp_path: Path, option: str, value: str, wor
     path = table(tmp_path / "x.csv", rows(30))
     assert words in run("train", path, "--out", tmp_path / "run", option, value, ok=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_only_one_run_learns_into_a_folder(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", rows(500))
+    run("train", source, "--out", tmp_path / "run", "--components", 4)
+    with keeping.alone(tmp_path / "run"):
+        words = run("train", source, "--out", tmp_path / "run", "--resume", "--passes", 2, ok=False)
+    assert "another run is learning into" in words
+    run("train", source, "--out", tmp_path / "run", "--resume", "--passes", 2)
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "events.jsonl").write_text("a log\n")
+    run("train", tmp_path / "nothing.csv", "--out", other, "--resume", ok=False)
+    source = table(tmp_path / "a.csv", rows(500))
+    assert "not what a run has written" in run("train", source, "--out", other, "--resume", ok=False)
+    assert (other / "events.jsonl").read_text() == "a log\n"
+    run("train", source, "--out", tmp_path / "run", "--components", 4)
+    assert "holds the model of a training" in run("demo", "--out", tmp_path / "run", "--samples", 100, ok=False)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_scores_are_whole_or_as_they_were(tmp_path: Path, form: str) -> None:
+    run("train", table(tmp_path / "a.csv", rows(500)), "--out", tmp_path / "run", "--components", 4)
+    out = tmp_path / "scores" / f"s.{form}"
+    out.parent.mkdir()
+    run("score", tmp_path / "run", tmp_path / "a.csv", "--out", out)
+    before = out.read_bytes()
+    broken = table(tmp_path / "b.csv", rows(20_000)).read_text() + "1,2,three\n"
+    (tmp_path / "b.csv").write_text(broken)
+    assert "three" in run("score", tmp_path / "run", tmp_path / "b.csv", "--out", out, ok=False)
+    assert out.read_bytes() == before
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_enough_is_enough(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", rows(30_000))
+    command = ("train", tmp_path / "a.npy", "--out", tmp_path / "run", "--components", 4, "--json", "--samples", 2000)
+    learned = json.loads(run(*command).splitlines()[-1])["samples"]
+    again = json.loads(run(*command, "--resume").splitlines()[-1])["samples"]
+    assert again == learned < 30_000
+
+
+def test_rows_without_a_number_are_nothing_to_learn_from(tmp_path: Path) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text("a,b\n" + ",\n" * 50)
+    assert "all 50 hold no number" in run("train", source, "--out", tmp_path / "run", "--missing", "learn", ok=False)
+
+
+def test_ids_that_are_no_numbers_are_null_in_json(tmp_path: Path) -> None:
+    columns = {"a": rows(300)[:, 0], "b": rows(300)[:, 1], "k": np.array([1.5, np.nan] * 150)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    run("train", tmp_path / "a.parquet", "--id", "k", "--out", tmp_path / "run", "--components", 4)
+    lines = run("score", tmp_path / "run", tmp_path / "a.parquet", "--id", "k", "--json").splitlines()
+    found = [json.loads(line, parse_constant=pytest.fail)["id"] for line in lines if line.startswith("{")]
+    assert found == [1.5, None] * 150
+
+
+def test_a_run_is_never_without_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = table(tmp_path / "a.csv", rows(500))
+    run("train", source, "--out", tmp_path / "run", "--components", 4)
+    replace, model = os.replace, tmp_path / "run" / keeping.MODEL
+
+    def watched(*names: Any) -> None:
+        assert model.exists()
+        replace(*names)
+        assert model.exists()
+
+    monkeypatch.setattr("streamgmm.keeping.os.replace", watched)
+    run("train", source, "--out", tmp_path / "run", "--resume", "--passes", 3)
+    assert StreamingGaussianMixture.load(tmp_path / "run" / keeping.PREVIOUS).n_samples_seen_ == 500

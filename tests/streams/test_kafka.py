@@ -10,6 +10,8 @@ import pytest
 from streamgmm.streams import SourceError, open_source
 from tests.streams.brokers import Brokers
 
+pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+
 
 @pytest.fixture(scope="module")
 def brokers() -> Brokers:

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from streamgmm.streams import SourceError, open_source
 from streamgmm.streams.base import beginning
 from tests.streams.brokers import Brokers
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.fixture(scope="module")

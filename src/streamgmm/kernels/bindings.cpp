@@ -32,10 +32,15 @@ struct Width {
 
 const std::vector<Width> &all_widths() {
 #ifdef STREAMGMM_X86
+    // One by one: compilers that know the levels by name are rare. These are what differs on machines that exist.
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
     static const std::vector<Width> found = {
         {"x86-64", &loops_v1, true},
-        {"x86-64-v3", &loops_v3, bool(__builtin_cpu_supports("x86-64-v3"))},
-        {"x86-64-v4", &loops_v4, bool(__builtin_cpu_supports("x86-64-v4"))},
+        {"x86-64-v3", &loops_v3, v3},
+        {"x86-64-v4", &loops_v4, v4},
     };
 #else
     static const std::vector<Width> found = {{"plain", &loops_plain, true}};
