@@ -86,13 +86,14 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Learns from a source; a stop at any moment loses nothing: --resume goes on."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; --out wants a folder.")
     if out.exists() and any(out.iterdir()) and not resume:
         raise ValueError(f"{out} is not empty. Go on with --resume, or choose another folder.")
     if rule not in RULES:
         raise ValueError(f"--rule is {rule!r}; expected {', '.join(RULES)}.")
     if jobs == 0:
         raise ValueError("--jobs is 0; expected a number of threads, or -1 for all cores.")
-    out.mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {"rule": rule, "precision_max": precision_max, "half_life": half_life, "n_jobs": jobs}
     settings |= {"reheat": reheat, "allow_nan": missing is Missing.learn}
     model = StreamingGaussianMixture(components, random_state=seed, **settings)
@@ -112,6 +113,7 @@ def train(
     )
     if follow and not opened.grows:
         people.print(f"{escape(opened.name)} cannot grow: --follow will wait for nothing until it is stopped")
+    out.mkdir(parents=True, exist_ok=True)
     with keeping.alone(out), page_beside(out, port, dashboard), _signals() as stopped:
         journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
         journey.scale, journey.missing = scale.value, kept_missing.value

@@ -118,7 +118,10 @@ def resume(folder: Path) -> tuple[Kept, Place] | None:
         try:
             kept = open_model(path)
             place = Place(**kept.facts["run"])
-        except (ModelFileError, KeyError, TypeError) as problem:
+        except KeyError:
+            problems.append(f"{name} is a model, but no checkpoint of a run.")
+            continue
+        except (ModelFileError, TypeError) as problem:
             problems.append(f"{name}: {problem!s:.200}")
             continue
         if name.startswith("."):  # killed before it got its name

@@ -21,6 +21,7 @@ from streamgmm.keeping import Kept
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MOST_DRAWN = 1024
 people = Console(stderr=True)
 LIVE_SECONDS = 2.0  # between two checkpoints of a run that somebody watches
 EVENTS_DRAWN = 4000  # more points than a picture has columns
@@ -111,9 +112,11 @@ def sample(
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     shape: Shape = None,
 ) -> None:
-    """Draws samples from a model; those of a scaled run come in the units of its source."""
+    """Draws samples from a model; numbers from a scaled run come in the units of its source, pictures as it learned."""
     kept = keeping.open_model(model / keeping.MODEL if model.is_dir() else model)
     if out.suffix == ".png":
+        if number > MOST_DRAWN:
+            raise ValueError(f"a picture has room for {MOST_DRAWN} samples; {number:,} of them go into a .npz file.")
         plots.samples(kept.model.mixture_, number, seed, _shape(shape, kept)).savefig(out, dpi=100)
     elif out.suffix == ".npz":
         rows, components = kept.model.mixture_.sample(number, seed)

@@ -50,14 +50,14 @@ def test_stochastic_em_from_kmeans(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [4, 9, 16])
-def test_sgd_finds_some(count: int) -> None:
+def test_sgd_with_rates_that_suit_the_cap(count: int) -> None:
     x, means, _ = clusters(count)
     settings = {"precision_max": 4 / SPREAD**2, "learning_rate_init": 1e-3, "learning_rate_min": 1e-5}
     model = StreamingGaussianMixture(count, rule="sgd", n_epochs=2, random_state=0, **settings).fit(x)
     off = errors(model, means, SPREAD)
     found = off < 1
     print(f"sgd: {found.sum()} of {count} clusters found, largest error {off[found].max(initial=0):.2f} deviations")
-    assert found.sum() >= 1
+    assert found.all()
     assert (off[found] < 0.5).all()
 
 

@@ -333,7 +333,7 @@ def merge_rows(
     OUT out, IN start, IN replicas. With ``variance_max`` the second array holds variances, merged about the means.
     """
     firsts, seconds = [r.means for r in replicas], [r.second for r in replicas]
-    merge: Any = _native.merge_rows  # its stub knows no lists of arrays
+    merge: Any = _native.merge_rows  # its overloads cannot be checked through groups of arguments
     merge(
         *out,
         *start,

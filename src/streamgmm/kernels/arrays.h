@@ -115,7 +115,7 @@ template <class T> struct Workspace {
     }
 
   private:
-    // An eighth of the features for each level of comparison.
+    // A sixth of the features for each level of comparison.
     Scout<T> scout(const Model<T> &m, bool wanted) {
         if (!wanted) return {};
         const std::size_t lanes = pack_bytes / sizeof(T), packs = m.stride / 6 / lanes;
