@@ -91,10 +91,10 @@ class Recent:
         self.odd_rows = np.empty((0, 0), np.float32)
         self.odd_scores, self.odd_numbers, self.odd_times = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
 
-    def bar(self, time: int) -> float:
+    @property
+    def bar(self) -> float:
         """The score below which a row is among the strangest of late."""
-        young = self.odd_times >= time - ODD_AGE
-        return float(self.odd_scores[young].max()) if np.count_nonzero(young) == ODD_ROWS else inf
+        return float(self.odd_scores[-1]) if len(self.odd_scores) == ODD_ROWS else inf
 
     def note(
         self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64], numbers: npt.NDArray[np.int64], time: int

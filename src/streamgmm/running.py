@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +30,7 @@ ENOUGH_SCORES = 2000  # from then on only one row in SPARSE is scored before it 
 BAD_REPORTED, BAD_TOGETHER = 1000, 10  # rows left out: after so many no more events, and so many in one
 CHECKS_PER_LENGTH = 200  # written of a run: once annealing is over, a check waits for half a percent more samples
 SPARSE, TOGETHER = 16, 256  # and no fewer than TOGETHER at once, if chunks are large enough
-STRANGE = 10  # deviations below the usual loss; what learning reports of a sample is bounded farther down
+STRANGE = 25  # deviations below the usual loss: learning reports no more than 30, however strange a sample is
 
 
 class Progress(NamedTuple):
@@ -263,14 +265,21 @@ class Journey:
         state = self.model._training
         if state.batch_size > 1 or not reports:
             return
-        found = np.concatenate([r.max_components for r in reports])
-        _, level, deviation = state.rule_state["usual"]
-        bar = max(self.recent.bar(state.n_samples + state.skipped), level - STRANGE * deviation)
-        strange = np.flatnonzero(found < bar)
-        if len(strange):
-            strange = strange[np.argsort(found[strange], kind="stable")[:ODD_ROWS]]
-            which = np.flatnonzero(training.rows_with_values(rows))[strange]
-            self._note(rows[which], numbers[which], factor)
+        _, level, deviation = state.rule_state["usual"].tolist()
+        bound = level - STRANGE * max(deviation, rows.shape[1] ** 0.5)
+        limit = max(self.recent.bar, bound)
+        # lists: NumPy would let go of the interpreter for a moment, and a thread that reads would have it for longer
+        found = [report.max_components.tolist() for report in reports]
+        if min(map(min, found)) >= limit:
+            return
+        learned = np.flatnonzero(training.rows_with_values(rows)).tolist() if state.allow_nan else range(len(rows))
+        known = set(self.recent.odd_numbers.tolist())  # those of a pass before
+        new = (
+            (v, i) for v, i in zip(chain(*found), learned, strict=True) if v < limit and int(numbers[i]) not in known
+        )
+        strange = [i for _, i in nsmallest(ODD_ROWS, new)]
+        if strange:
+            self._note(rows[strange], numbers[strange], factor)
 
     def _note(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> npt.NDArray[np.float64]:
         """Scores rows, and keeps the strangest."""
