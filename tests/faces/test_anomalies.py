@@ -133,7 +133,7 @@ def test_the_model_of_a_run_is_a_detector(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_weights_are_counts(method: str) -> None:
     rng = np.random.default_rng(0)
-    x = np.concatenate([rng.normal(0.3, 0.2, (3000, 4)), rng.normal(0.8, 0.2, (1500, 4))])
+    x = rng.permutation(np.concatenate([rng.normal(0.3, 0.2, (3000, 4)), rng.normal(0.8, 0.2, (1500, 4))]))
     counts = rng.integers(0, 4, len(x))
     mixture = StreamingGaussianMixture(4, random_state=0, shuffle=False)
     weighted = getattr(StreamingAnomalyDetector(mixture, 0.1), method)(x, sample_weight=counts)
