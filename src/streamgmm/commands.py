@@ -100,43 +100,43 @@ def train(
     model._validate_params()
     if source == "-" and passes > 1:
         raise ValueError(f"standard input can be read only once; --passes {passes} needs a file.")
-    known = keeping.resume(out) if resume else None
-    kept_missing = missing if known is None else _kept_missing(known[0], missing)
-    opened = open_source(
-        source,
-        columns=_names(columns),
-        id_column=id_column,
-        skip_bad=bad_rows is BadRows.skip,
-        missing=kept_missing is not Missing.error,
-        follow=follow,
-        seed=seed,
-    )
-    if follow and not opened.grows:
-        people.print(f"{escape(opened.name)} cannot grow: --follow will wait for nothing until it is stopped")
-    out.mkdir(parents=True, exist_ok=True)
-    with keeping.alone(out), page_beside(out, port, dashboard), _signals() as stopped:
-        journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
-        journey.scale, journey.missing = scale.value, kept_missing.value
-        journey.checkpoint_seconds = LIVE_SECONDS if dashboard else inf
-        if known is not None:
-            kept, journey.place = known
-            journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent
-            journey.scale = kept.facts["scale"]
-            people.print(f"going on after {journey.place.samples:,} samples, with the settings of the run")
-            if not keeping.same_source(kept.facts, opened):
-                journey.place.epoch, journey.place.position = 0, None
-                journey.recent.forget_rows()
-                people.print(f"{escape(opened.name)} is new to this run: it is learned from its beginning")
-            elif source == "-" and journey.place.position is not None:
-                rows = journey.place.position["row"]
-                people.print(f"the first {rows:,} rows of standard input are passed over: they were learned before")
-        journey.stop = lambda: (
-            stopped() or (samples is not None and journey.place.samples >= samples and journey.started)
+    with keeping.alone(out):
+        known = keeping.resume(out) if resume else None
+        kept_missing = missing if known is None else _kept_missing(known[0], missing)
+        opened = open_source(
+            source,
+            columns=_names(columns),
+            id_column=id_column,
+            skip_bad=bad_rows is BadRows.skip,
+            missing=kept_missing is not Missing.error,
+            follow=follow,
+            seed=seed,
         )
-        total = samples or (None if follow or opened.n_rows is None else opened.n_rows * passes)
-        with live_line("train", total) as show, _warnings_for_commands():
-            for word in journey.go():
-                show(word.samples, word.check)
+        if follow and not opened.grows:
+            people.print(f"{escape(opened.name)} cannot grow: --follow will wait for nothing until it is stopped")
+        with page_beside(out, port, dashboard), _signals() as stopped:
+            journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
+            journey.scale, journey.missing = scale.value, kept_missing.value
+            journey.checkpoint_seconds = LIVE_SECONDS if dashboard else inf
+            if known is not None:
+                kept, journey.place = known
+                journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent
+                journey.scale = kept.facts["scale"]
+                people.print(f"going on after {journey.place.samples:,} samples, with the settings of the run")
+                if not keeping.same_source(kept.facts, opened):
+                    journey.place.epoch, journey.place.position = 0, None
+                    journey.recent.forget_rows()
+                    people.print(f"{escape(opened.name)} is new to this run: it is learned from its beginning")
+                elif source == "-" and journey.place.position is not None:
+                    rows = journey.place.position["row"]
+                    people.print(f"the first {rows:,} rows of standard input are passed over: they were learned before")
+            journey.stop = lambda: (
+                stopped() or (samples is not None and journey.place.samples >= samples and journey.started)
+            )
+            total = samples or (None if follow or opened.n_rows is None else opened.n_rows * passes)
+            with live_line("train", total) as show, _warnings_for_commands():
+                for word in journey.go():
+                    show(word.samples, word.check)
     place = journey.place
     if not journey.model.__sklearn_is_fitted__():
         raise ValueError("stopped before anything was learned; nothing is kept. Start again.")

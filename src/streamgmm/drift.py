@@ -23,9 +23,7 @@ class Watch:
     checks: int = 0
     loss: float = 0.0
     variance: float = 0.0
-    scatter: float = (
-        0.0  # variance of the loss at checks: larger than chance makes it if samples resemble the last ones
-    )
+    scatter: float = 0.0  # of the loss at checks, as a variance: more than chance where samples resemble the last ones
 
 
 def look(schedule: Schedule, watch: Watch, now: Annealing) -> tuple[Watch, bool]:
@@ -39,7 +37,10 @@ def look(schedule: Schedule, watch: Watch, now: Annealing) -> tuple[Watch, bool]
             return Watch(), True
     rate = 1 / min(checks, MEMORY)
     away = now.loss - watch.loss
-    scatter = watch.scatter + rate * (away * away * (checks > 1) - watch.scatter)
+    squared = away * away if watch.checks else 0.0
     return Watch(
-        checks, watch.loss + rate * away, watch.variance + rate * (now.variance - watch.variance), scatter
+        checks=checks,
+        loss=watch.loss + rate * away,
+        variance=watch.variance + rate * (now.variance - watch.variance),
+        scatter=watch.scatter + rate * (squared - watch.scatter),
     ), False

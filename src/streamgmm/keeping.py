@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 from streamgmm import files
 from streamgmm.checkpoint import ModelFileError
@@ -73,22 +78,30 @@ def _also_as(path: Path, other: Path) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Makes sure that nobody else learns into a folder meanwhile; the lock ends with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    """Makes a folder, and sure that nobody else learns into it meanwhile; one that stays empty is not left behind.
+
+    The lock ends with the process, however that ends. Windows has no such lock.
+    """
+    fresh = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as after:
+        if fresh:
+            after.callback(_remove_if_empty, folder)
+        if fcntl:
+            handle = os.open(folder, os.O_RDONLY)
+            after.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as problem:
+                raise ValueError(
+                    f"another run is learning into {folder}. Stop it, or choose another folder."
+                ) from problem
         yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        os.close(handle)
-        raise ValueError(f"another run is learning into {folder}. Stop it, or choose another folder.") from problem
-    try:
-        yield
-    finally:
-        os.close(handle)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def open_model(path: Path) -> Kept:

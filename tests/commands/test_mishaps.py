@@ -263,6 +263,8 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     other.mkdir()
     (other / "events.jsonl").write_text("a log\n")
     run("train", tmp_path / "nothing.csv", "--out", other, "--resume", ok=False)
+    run("train", tmp_path / "nothing.csv", "--out", tmp_path / "new", ok=False)
+    assert not (tmp_path / "new").exists()
     source = table(tmp_path / "a.csv", rows(500))
     assert "not what a run has written" in run("train", source, "--out", other, "--resume", ok=False)
     assert (other / "events.jsonl").read_text() == "a log\n"
