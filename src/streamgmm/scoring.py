@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -129,10 +130,15 @@ def _csv(file: TextIO) -> Write:
 def _ndjson(file: TextIO) -> Write:
     def write(columns: Columns) -> None:
         for values in zip(*(v.tolist() for v in columns.values()), strict=True):
-            found = {k: None if v != v else v for k, v in zip(columns, values, strict=True)}  # an id may be NaN
+            found = {k: _known(v) for k, v in zip(columns, values, strict=True)}
             file.write(json.dumps(found, default=_text, allow_nan=False) + "\n")
 
     return write
+
+
+def _known(value: Any) -> Any:
+    """A value as JSON knows it: an id may be NaN or infinite."""
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _text(value: Any) -> str:
