@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.streams.base import Chunk, Position, Source, SourceError, first_row, rows_per_chunk
+from streamgmm.streams.base import Chunk, Position, Source, SourceError, ahead, first_row, rows_per_chunk
 
 READERS = 2  # vectors are slow to decode: two threads keep up with one that learns
 ALLOW_GAPS = "train --missing learn takes such rows"
@@ -64,6 +64,8 @@ class Columns(Source):
         self.id_type = kinds.get(id_column)
         self._width = self._length(kinds[lists[0]]) if lists else len(self._columns)
         self._size = rows_per_chunk(self._width)
+        self._together = self._size if lists else TOGETHER * self._size
+        self._idle: list[Any] = []  # open files that nobody is reading: with many columns it takes long to open one
         self._groups = self._group_rows()
 
     def _length(self, kind: Any) -> int:
@@ -87,7 +89,7 @@ class Columns(Source):
             rows = self._file.metadata.row_group(group).num_rows
             if rows > room or not lots:
                 lots.append((row, []))
-                room = self._size
+                room = self._together
             lots[-1][1].append(group)
             row, room = row + rows, room - rows
         return lots
@@ -117,9 +119,8 @@ class Columns(Source):
             wanted = [*self._columns, *([self._id] if self._id else [])]
             for i in range(self._file.num_record_batches):
                 batch = self._file.get_batch(i).select(wanted)
-                step = TOGETHER * self._size
-                for start in range(0, batch.num_rows, step):
-                    yield from self._cut(batch.slice(start, step))
+                for start in range(0, batch.num_rows, self._together):
+                    yield from self._cut(batch.slice(start, self._together))
             return
         about = self._file.metadata
         with ThreadPoolExecutor(READERS, thread_name_prefix="streamgmm-parquet") as pool:
@@ -127,7 +128,8 @@ class Columns(Source):
             for _, groups in lots:
                 if sum(about.row_group(g).num_rows for g in groups) * self._width * 4 > GROUP_BYTES:
                     yield from _all(reading)
-                    yield from self._lot(groups)
+                    for batch in ahead(self._batches(groups), depth=1):  # decodes while columns become rows
+                        yield from self._cut(batch)
                     continue
                 reading.append(pool.submit(self._whole_lot, groups))
                 if len(reading) > READERS:
@@ -135,15 +137,17 @@ class Columns(Source):
             yield from _all(reading)
 
     def _whole_lot(self, groups: list[int]) -> list[Piece]:
-        return list(self._lot(groups))
+        return [piece for batch in self._batches(groups) for piece in self._cut(batch)]
 
-    def _lot(self, groups: list[int]) -> Iterator[Piece]:
-        """Pieces of some row groups; a file object of its own, because others may be reading."""
-        file = type(self._file)(self._path, metadata=self._file.metadata, pre_buffer=False)
+    def _batches(self, groups: list[int]) -> Iterator[Any]:
+        """Some row groups, from a file object of their own, because others may be reading."""
+        try:
+            file = self._idle.pop()
+        except IndexError:
+            file = type(self._file)(self._path, metadata=self._file.metadata, pre_buffer=False)
         wanted = [*self._columns, *([self._id] if self._id else [])]
-        size = self._size if self.feature_names is None else TOGETHER * self._size
-        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=wanted, use_threads=False):
-            yield from self._cut(batch)
+        yield from file.iter_batches(batch_size=self._together, row_groups=groups, columns=wanted, use_threads=False)
+        self._idle.append(file)
 
     def _cut(self, batch: Any) -> Iterator[Piece]:
         rows = self._rows(batch)
