@@ -19,7 +19,7 @@ from rich.table import Table
 import streamgmm
 from streamgmm import checkpoint, commands, datasets, events, inputs, keeping, looking, plots, training
 from streamgmm.estimator import StreamingGaussianMixture
-from streamgmm.paper import rules_table, tables
+from streamgmm.paper import tables
 from streamgmm.paper.plan import Plan
 from streamgmm.progress import live_line
 from streamgmm.streams.glyphs import Glyphs
@@ -197,23 +197,10 @@ for _name, _words in {
     "drift": "MNIST classes 1-8, then 0, then 9.",
     "claims": "What the paper says in passing, and the effect of every parameter.",
     "figures": "Centroids, filters, curves.",
+    "rules": "SGD, stochastic EM, the natural rule and batch EM from k-means.",
 }.items():
     _paper_command(_name, [_name], _words)
-_paper_command("all", list(tables.TABLES), "All of them.")
-
-
-@paper.command("rules")
-def paper_rules(
-    dataset: Names = None,
-    seeds: Seeds = 5,
-    jobs: Jobs = 2,
-    out: Records = Path("runs/paper"),
-    quick: Quick = False,
-    as_json: AsJson = False,
-) -> None:
-    """SGD, stochastic EM, the natural rule and batch EM on the seven data sets."""
-    table = rules_table.make(_known(dataset), seeds, jobs, out, quick)
-    typer.echo(json.dumps(table) if as_json else rules_table.markdown(table), nl=as_json)
+_paper_command("all", tables.OF_THE_PAPER, "All of them but rules.")
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ SIZES = {  # training samples, test samples, features: to foretell the time with
     "fruits360": (7785, 2603, 30_000),
 }
 # Per sample, component and feature, on the machine of docs/results.md.
-NANOSECONDS = {"sgd": 0.45, "natural": 0.2, "sem": 0.25}
+NANOSECONDS = {"sgd": 0.45, "natural": 0.2, "sem": 0.25, "batch": 0.7}
 PROBE_SECONDS = 30e-6  # of a wide step with 64 components and 784 features, there
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,16 +55,28 @@ def expected(plan: Plan) -> list[Run]:
     return runs
 
 
-def make(plan: Plan) -> list[Table]:
+class Outcome(NamedTuple):
+    """Runs by data set and rule, what they have measured, and the setting of sEM that was best for each data set."""
+
+    runs: dict[tuple[str, str], list[Run]]
+    results: Results
+    best: dict[str, dict[str, Any]]
+
+
+def run(plan: Plan) -> Outcome:
     tried = grid_runs(plan, plan.names, {}, {})
     found = plan.run(tried.values(), "streaming, grid of sEM")
     best = {n: grid(plan)[best_of(plan, found, tried, n, "max_component", True)] for n in plan.names}
-    wanted = {
+    runs = {
         (name, rule): method_runs(plan, name, rule, {"sem": best[name]} if rule == "sem" else {})
         for name in plan.names
         for rule in ("sgd", "sem", "natural")
     }
-    results = plan.run([r for group in wanted.values() for r in group], "streaming")
+    return Outcome(runs, plan.run([r for group in runs.values() for r in group], "streaming"), best)
+
+
+def make(plan: Plan) -> list[Table]:
+    wanted, results, best = run(plan)
     table = Table(
         "Streaming",
         f"K = 64, batch 1, random start, {plan.passes} passes, test max-component log-likelihood, mean ± std "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from streamgmm.checkpoint import write_atomically
-from streamgmm.paper import claims, clustering, drift, figures, initialisation, streaming
+from streamgmm.paper import claims, clustering, drift, figures, initialisation, rules_table, streaming
 from streamgmm.paper.plan import Plan, Table
 from streamgmm.paper.published import NAMES
 from streamgmm.paper.runs import Run, versions
@@ -28,7 +28,9 @@ TABLES: dict[str, Maker] = {
     "drift": Maker(drift.make, lambda plan: [r for group in drift.runs(plan).values() for r in group]),
     "claims": Maker(claims.make, claims.expected),
     "figures": Maker(figures.pictures, figures.expected),
+    "rules": Maker(rules_table.make, rules_table.expected),
 }
+OF_THE_PAPER = [name for name in TABLES if name != "rules"]
 
 
 def seconds(names: list[str], plan: Plan) -> float:

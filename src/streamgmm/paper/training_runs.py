@@ -13,6 +13,7 @@ from streamgmm import datasets, training
 from streamgmm.datasets import FACTOR, Dataset
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.mixture import Mixture
+from streamgmm.paper.batch_em import batch_em
 from streamgmm.paper.clustering_indices import davies_bouldin, dunn_index
 from streamgmm.paper.runs import Run
 from streamgmm.rules import Natural, StochasticEM
@@ -82,13 +83,19 @@ def feed(model: StreamingGaussianMixture, x: npt.NDArray[Any], order: npt.NDArra
     return checks
 
 
+def _floats(x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    return datasets.scaled(x) if x.dtype == np.uint8 else x
+
+
 def measure(run: Run) -> dict[str, Any]:
     """Trains as ``run`` says and measures on test data after every pass."""
     data = data_of(run)
+    if run.method == "batch":
+        return _measure_batch(run, data)
     model = model_of(run)
     if run.data.get("start_classes") is not None:
         model.set_params(means_init=_means_from(run))
-    test = data.x_test if data.x_test.dtype != np.uint8 else datasets.scaled(data.x_test)
+    test = _floats(data.x_test)
     order, passes, curve = np.random.default_rng([run.seed, 1]), [], []
     spent = 0.0
     for done in range(1, run.passes + 1):
@@ -101,6 +108,15 @@ def measure(run: Run) -> dict[str, Any]:
         curve += [[c.samples, c.loss, c.max_component, c.sigma, c.learning_rate] for c in checks]
     thinned = curve[:: max(1, len(curve) // 200)]
     return {"passes": passes, "seconds": spent, "curve": [*thinned, *curve[-1:]]}
+
+
+def _measure_batch(run: Run, data: Dataset) -> dict[str, Any]:
+    """Batch EM with as many iterations as the run has passes; measured at its end."""
+    x, test = _floats(data.x_train), _floats(data.x_test)
+    begin = time.perf_counter()
+    model = batch_em(x, run.seed, run.passes)
+    seconds = time.perf_counter() - begin
+    return {"passes": [{**measured(model, test, False), "seconds": seconds}], "seconds": seconds, "curve": []}
 
 
 def _means_from(run: Run) -> npt.NDArray[np.float64]:
