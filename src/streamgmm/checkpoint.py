@@ -24,7 +24,7 @@ from streamgmm.drift import Watch
 from streamgmm.grid import Grid
 from streamgmm.kernels import Parameters, aligned_copy
 from streamgmm.rules import Moment
-from streamgmm.training import SCALE_MIN, Pending, TrainingState
+from streamgmm.training import Pending, TrainingState
 
 FORMAT_VERSION = 2
 KEY = "streamgmm"
@@ -169,8 +169,7 @@ def _restore(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]]) -> Tr
 
 def _require_rule_state(state: TrainingState) -> None:
     """A rule's state must be of the kind that the rule itself would make."""
-    bounds = (SCALE_MIN, state.scale_max)
-    moment = Moment(0, state.annealing.sigma, state.schedule, bounds, np.random.default_rng(0))
+    moment = Moment(0, state.annealing.sigma, state.schedule, state.scale_bounds, np.random.default_rng(0))
     fresh = state.rule.start(state.parameters, moment)
     for name, wanted in fresh.items():
         if name in state.rule.varying:

@@ -26,6 +26,7 @@ from streamgmm.progress import live_line
 from streamgmm.training import Check, TrainingState
 
 CHECKS_TO_ANNEAL = 100  # and to learn what is fine after that, with some to spare
+CHECKS_AFTER = 5  # where annealing is over, or never was
 
 
 class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
@@ -95,7 +96,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         "period": [Interval(Integral, 1, None, closed="left"), None],
         "annealing": ["boolean"],
         "mean_range": [Interval(Real, 0, None, closed="left")],
-        "precision_max": [Interval(Real, 1e-5, 1e30, closed="both")],
+        "precision_max": [Interval(Real, 1e-20, 1e30, closed="both")],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
@@ -179,14 +180,18 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
                 for done, piece, shares in inputs.portions(rows, state.parameters.dtype, weights, rng):
                     checks = training.feed(state, piece, shares=shares, more=True)
                     show(epoch * length + done, checks[-1] if checks else None)
+                if epoch == 0 and self.n_epochs > 1:
+                    training.end_pass(state)
             training.flush(state)
             show(length * self.n_epochs, training.current(state))
         self._remember_features(X)
         self._take(state)
-        if self.annealing and state.annealing.sigma > max(0.3, self.sigma_min):
-            enough = -(-CHECKS_TO_ANNEAL * state.schedule.period // length)
+        if self.annealing and not training.finished(state):
+            annealed = state.annealing.sigma <= self.sigma_min
+            enough = -(-(CHECKS_AFTER if annealed else CHECKS_TO_ANNEAL) * state.schedule.period // length)
             warnings.warn(
-                f"annealing has not finished: sigma is {state.annealing.sigma:.3g} after {state.n_samples} samples. "
+                f"{'learning has only begun' if annealed else 'annealing has not finished'}: sigma is "
+                f"{state.annealing.sigma:.3g} after {state.n_samples} samples. "
                 f"Raise n_epochs (now {self.n_epochs}) to about {max(enough, 2 * self.n_epochs)}, "
                 f"lower period (now {state.schedule.period}), or give more data.",
                 ConvergenceWarning,
@@ -240,7 +245,7 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         if self.sigma_init is not None and sigma < self.sigma_min:
             raise ValueError(f"sigma_init is {sigma}, below sigma_min, {self.sigma_min}; expected at least as much.")
         schedule = Schedule(
-            sigma_init=sigma if self.annealing and rule.anneals else self.sigma_min,
+            sigma_init=rule.first_sigma(sigma, self.sigma_min) if self.annealing else self.sigma_min,
             sigma_min=self.sigma_min,
             tol=rule.tol if self.tol is None else self.tol,
             period=engine.period(self.n_components) if self.period is None else self.period,
@@ -283,7 +288,9 @@ class StreamingGaussianMixture(DensityMixin, Learned, BaseEstimator):
         if self.means_init is not None:
             means = inputs.given("means_init", self.means_init, shape)
         if self.precisions_init is not None:
-            scales = Mixture.covariance.scales(inputs.given("precisions_init", self.precisions_init, shape))
+            precisions = inputs.given("precisions_init", self.precisions_init, shape)
+            inputs.warn_of_cap(precisions, self.precision_max)
+            scales = Mixture.covariance.scales(precisions)
         if self.weights_init is not None:
             weights = inputs.given("weights_init", self.weights_init, shape[:1])
         return Parameters(means.astype(dtype), scales, logits(weights))

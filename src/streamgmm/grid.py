@@ -13,6 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+LONG = (
+    256  # cells: filters along a longer side are large, and quickly made beside all that is learned between two checks
+)
 
 
 class Filters(NamedTuple):
@@ -64,15 +69,21 @@ def _line_filter(length: int, sigma: float) -> npt.NDArray[np.float64]:
     with np.errstate(over="ignore"):  # a width near zero: the quotient is infinite, its exponential zero
         bell = np.exp(-0.5 * (distance / sigma) ** 2)
     bell /= bell.sum()
-    whole = bell[(cells - cells[:, None]) % length]
+    whole = np.ascontiguousarray(sliding_window_view(np.tile(bell, 2), length)[length:0:-1])
     whole.flags.writeable = False
     return whole
 
 
-@lru_cache(maxsize=8)
 def filters(grid: Grid, sigma: float) -> Filters:
     """[E5] the factors of the smoothing matrix of width ``sigma``; exact identities once ``sigma`` is small."""
+    return (_last_made if max(grid.rows, grid.columns) > LONG else _recently_made)(grid, sigma)
+
+
+def _make(grid: Grid, sigma: float) -> Filters:
     return Filters(_line_filter(grid.rows, sigma), _line_filter(grid.columns, sigma))
+
+
+_recently_made, _last_made = lru_cache(maxsize=8)(_make), lru_cache(maxsize=1)(_make)
 
 
 def smoothing_matrix(grid: Grid, sigma: float) -> npt.NDArray[np.float64]:

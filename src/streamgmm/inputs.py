@@ -20,13 +20,14 @@ FAR_OUTSIDE = 10.0  # the random start suits data around [-1, 1]; beyond this it
 NARROW = 0.2  # of 1/precision_max: features whose variance is all below it look constant to the model
 MOST_STEPS = 1e9  # of one call, by its weights
 LARGE_COUNT, MANY_STEPS = 100.0, 1e6  # weights that are so large on average, and so long to wait for, may be no counts
+ROUNDING = 1e-6  # of a weight: by so little it may miss a whole number, as weights divided by their mean do
 SMALL_COUNT = 0.05  # weights that are all smaller were probably divided by their sum
 LIMITS = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e150}  # differences of two such numbers stay finite
 
 
 def float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
     """float32 stays float32, everything else becomes float64."""
-    return np.dtype(np.float32 if rows.dtype == np.float32 else np.float64)
+    return np.dtype(np.float32 if rows.dtype.newbyteorder("=") == np.float32 else np.float64)
 
 
 def pieces(
@@ -52,6 +53,9 @@ class Repeats:
     """
 
     def __init__(self, weights: npt.NDArray[np.float64]) -> None:
+        near = np.rint(weights)
+        rounded = (near >= 1) & (np.abs(weights - near) <= ROUNDING * near)
+        weights = np.where(rounded, near, weights)
         whole = np.floor(weights)
         self._rests = weights - whole
         self._ends = np.cumsum(whole.astype(np.int64) + (self._rests > 0))
@@ -195,9 +199,23 @@ def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
 def given(name: str, values: npt.ArrayLike, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Initial values from a user, as float64 of the expected shape."""
     array = np.asarray(values, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all():
-        raise ValueError(f"{name} has shape {array.shape}; expected finite numbers of shape {shape}.")
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}; expected {shape}.")
+    if not (finite := np.isfinite(array)).all():
+        place = np.argwhere(~finite)[0].tolist()
+        raise ValueError(f"{name} holds {array[tuple(place)]} at {place}; expected finite numbers.")
     return array
+
+
+def warn_of_cap(precisions: npt.NDArray[np.float64], precision_max: float) -> None:
+    """Warns of initial precisions that the cap will cut."""
+    if precisions.max() > precision_max:
+        warnings.warn(
+            f"precisions_init reaches {precisions.max():.3g}; all above precision_max, {precision_max:g}, become that. "
+            "Raise precision_max to keep them.",
+            UserWarning,
+            stacklevel=6,  # past fit or partial_fit and scikit-learn's wrapper of it
+        )
 
 
 def seed(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:

@@ -54,7 +54,10 @@ class Mixture:
         means = np.asarray(means)
         if not np.isfinite(means).all():
             raise ValueError("means must be finite.")
-        return cls(Parameters(means, cls.covariance.scales(precisions), logits(weights)))
+        parameters = Parameters(means, cls.covariance.scales(precisions), logits(weights))
+        if not (np.isfinite(parameters.means).all() and np.isfinite(parameters.scales).all()):
+            raise ValueError(f"means or precisions are too large for {parameters.dtype}; give means as float64.")
+        return cls(parameters)
 
     @classmethod
     def from_sklearn(cls, model: GaussianMixture) -> Mixture:

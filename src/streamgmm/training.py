@@ -19,7 +19,7 @@ from streamgmm.grid import Grid, filters
 from streamgmm.kernels import Floats, Parameters, Rows, Steps, aligned_copy
 from streamgmm.rules import Moment, Rule, RuleState, Work
 
-SCALE_MIN = 1e-3
+SCALE_MIN = 1e-3  # times the largest scale where that is below one
 REHEATED = 0.2  # width after a drift, as a share of the widest
 USAGE_SAMPLES = 50  # a component's share of wins is averaged over so many samples per component
 LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
@@ -43,11 +43,12 @@ class Check(NamedTuple):
 
 
 class Pending:
-    """The beginning of a batch whose rest has not come yet; rows are copied once, whatever the chunks."""
+    """The beginning of a batch whose rest has not come yet; rows are copied a few times, whatever the chunks."""
 
     def __init__(self, rows: Floats, batch_size: int, shares: Shares | None = None) -> None:
-        self._room = np.empty((batch_size if batch_size > 1 else 0, rows.shape[1]), rows.dtype)
-        self._shares = np.ones(len(self._room))
+        self._wanted = batch_size if batch_size > 1 else 0
+        self._room = np.empty((0, rows.shape[1]), rows.dtype)
+        self._shares = np.empty(0)
         self._count = 0
         self.add(rows, shares=shares)
 
@@ -66,13 +67,22 @@ class Pending:
 
     def add(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> int:
         """Takes as many rows as the batch still wants, times ``factor``, and says how many."""
-        taken = rows[: len(self._room) - self._count]
+        taken = rows[: self._wanted - self._count]
+        self._make_room(self._count + len(taken))
         place = slice(self._count, self._count + len(taken))
         self._room[place] = taken
         self._room[place] *= self._room.dtype.type(factor)
         self._shares[place] = 1.0 if shares is None else shares[: len(taken)]
         self._count += len(taken)
         return len(taken)
+
+    def _make_room(self, count: int) -> None:
+        """Doubles it, so that rows are copied a few times at most, and no more memory is taken than rows have come."""
+        if count > len(self._room):
+            size = min(self._wanted, max(count, 2 * len(self._room)))
+            rows, shares = self.rows, self.shares
+            self._room, self._shares = np.empty((size, rows.shape[1]), rows.dtype), np.empty(size)
+            self._room[: self._count], self._shares[: self._count] = rows, shares
 
     def empty(self) -> None:
         self._count = 0
@@ -112,9 +122,18 @@ class TrainingState:
         return self.annealing.samples + len(self.pending)
 
     @property
+    def scale_bounds(self) -> tuple[float, float]:
+        return scale_bounds(self.scale_max)
+
+    @property
     def live(self) -> int:
         """Components that win at least a tenth of an even share of recent samples."""
         return int((self.usage >= LIVE_SHARE / self.grid.size).sum())
+
+
+def scale_bounds(largest: float) -> tuple[float, float]:
+    """The smallest and the largest scale of a feature."""
+    return SCALE_MIN * min(1.0, largest), largest
 
 
 def begin(
@@ -130,8 +149,8 @@ def begin(
     allow_nan: bool = False,
 ) -> TrainingState:
     """The state before the first sample; takes over ``parameters`` and changes them from now on."""
-    scale_max, first = precision_max**0.5, annealing.start(schedule)
-    np.clip(parameters.scales, SCALE_MIN, scale_max, out=parameters.scales)
+    bounds, first = scale_bounds(precision_max**0.5), annealing.start(schedule)
+    np.clip(parameters.scales, *bounds, out=parameters.scales)
     parameters.refresh()
     return TrainingState(
         parameters=parameters,
@@ -139,10 +158,10 @@ def begin(
         schedule=schedule,
         annealing=first,
         rule=rule,
-        rule_state=rule.start(parameters, Moment(0, first.sigma, schedule, (SCALE_MIN, scale_max), rng)),
+        rule_state=rule.start(parameters, Moment(0, first.sigma, schedule, bounds, rng)),
         rng=rng,
         batch_size=batch_size,
-        scale_max=scale_max,
+        scale_max=bounds[1],
         reheats=reheats,
         allow_nan=allow_nan,
         pending=Pending(np.empty((0, parameters.n_features), parameters.dtype), batch_size),
@@ -207,7 +226,7 @@ def rows_with_values(rows: Rows) -> npt.NDArray[np.bool_]:
 
 def settle(state: TrainingState) -> None:
     """Makes the parameters show all that was learned."""
-    state.rule.settle(state.rule_state, state.parameters, (SCALE_MIN, state.scale_max))
+    state.rule.settle(state.rule_state, state.parameters, state.scale_bounds)
 
 
 def flush(state: TrainingState) -> list[Check]:
@@ -217,6 +236,16 @@ def flush(state: TrainingState) -> list[Check]:
     state.pending.empty()
     state.rule.flush(state.rule_state, state.parameters, _moment(state))
     return checks
+
+
+def end_pass(state: TrainingState) -> None:
+    """Ends a pass that another one follows: what the rule has gathered in it becomes the model."""
+    state.rule.flush(state.rule_state, state.parameters, _moment(state))
+
+
+def finished(state: TrainingState) -> bool:
+    """Whether it has learned for so long that one may rely on the model."""
+    return state.rule.finished(state.rule_state, _moment(state))
 
 
 def _samples_to_check(state: TrainingState) -> int:
@@ -238,7 +267,7 @@ def _advance(
     size = batch_size or state.batch_size
     before = state.annealing.samples
     filter_now = filters(state.grid, state.annealing.sigma)
-    work = Work(rows, factor, filter_now, size, (SCALE_MIN, state.scale_max), state.allow_nan, shares)
+    work = Work(rows, factor, filter_now, size, state.scale_bounds, state.allow_nan, shares)
     steps = state.rule.advance(state.rule_state, state.parameters, work)
     state.wins += steps.wins
     if reports is not None:
@@ -268,8 +297,8 @@ def _check(state: TrainingState) -> Check:
 
 
 def _moment(state: TrainingState, shrunk: bool = False) -> Moment:
-    now, bounds = state.annealing, (SCALE_MIN, state.scale_max)
-    return Moment(now.samples, now.sigma, state.schedule, bounds, state.rng, shrunk)
+    now = state.annealing
+    return Moment(now.samples, now.sigma, state.schedule, state.scale_bounds, state.rng, shrunk)
 
 
 def current(state: TrainingState, shrunk: bool = False) -> Check:

@@ -116,6 +116,12 @@ class Replicated(Rule):
         self.settle(state, parameters, scale_bounds)
         state["turn"] = state["learned"] = np.array(0)
 
+    def first_sigma(self, widest: float, least: float) -> float:
+        return self.rule.first_sigma(widest, least)
+
+    def finished(self, state: RuleState, moment: Moment) -> bool:
+        return self.rule.finished(state, moment)
+
     def merge(self, done: Round, out: Part, rows: range) -> None:
         self.rule.merge(done, out, rows)
 

@@ -108,7 +108,7 @@ template <class T> struct Workspace {
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
                *pair = take(2 * k), *shares = take(batch), *sums = take(4 * k * sum_features + 2 * 1024);
         const std::size_t held = learns ? batch * m.stride : m.stride;
-        T *rows = aligned(samples, held), *products = aligned(shifted, many ? k * m.stride : 0);
+        T *rows = aligned(samples, held), *products = aligned(shifted, many ? (k + 1) * m.stride : 0);
         T *present = gaps ? aligned(known, held + 2 * m.stride) : rows, *before = gaps ? present + held : rows;
         scratch = {rows, products, scores,  weights, log_weights, received,     pair,  sums,
                    winners.data(), shares, present, before, batch, sum_features, false, scout(m, scouts)};

@@ -129,9 +129,10 @@ constexpr int tile_rows = STREAMGMM_WIDTH == 64 ? 8 : STREAMGMM_WIDTH == 32 ? 2 
 constexpr std::size_t block_components = 64; // their parameters of one block of features fit into the second cache
 
 // Vectors of rows n to n + R of the data in turn, features [start, stop), so that a tile reads them one after the
-// other; what lies beyond `columns` is padding.  OUT to[R * (stop - start)].
+// other, as seen from the centre; what lies beyond `columns` is padding.  IN centre[stride], OUT to[R * (stop - start)].
 template <class T, int R>
-inline void interleave(const Input<T> &x, std::size_t n, std::size_t columns, std::size_t start, std::size_t stop, T *to) {
+inline void interleave(const Input<T> &x, std::size_t n, std::size_t columns, const T *centre, std::size_t start,
+                       std::size_t stop, T *to) {
     constexpr std::size_t lanes = vector_lanes<T>;
     const std::size_t known = columns < stop ? columns : stop;
     for (std::size_t r = 0; r < R; ++r, to += lanes) {
@@ -143,11 +144,14 @@ inline void interleave(const Input<T> &x, std::size_t n, std::size_t columns, st
                 const std::size_t at = (n + r) * x.stride + i;
                 to[(d - start) * R + i - d] = i >= known ? T(0) : x.numbers ? x.numbers[at] : T(x.bytes[at]) * x.factor;
             }
+        // apart from the loops above: a product that is fused with the difference would tell bytes from numbers
+        for (d = start; d < stop; d += lanes)
+            store_vector(to + (d - start) * R, load_vector(to + (d - start) * R) - load_vector(centre + d));
     }
 }
 
-// R interleaved samples against one component over `count` features; `shifted` holds mean * scale, so that each term
-// costs two fused operations. The order of additions for a pair does not depend on R: neither does its value.
+// R interleaved samples against one component over `count` features; `shifted` holds (mean - centre) * scale, so that
+// each term costs two fused operations. The order of additions for a pair does not depend on R: neither does its value.
 template <class T, int R>
 inline void tile(const T *x, const T *shifted, const T *scales, std::size_t count, double *out, std::size_t out_stride) {
     Pack<T> acc[R];
@@ -171,14 +175,14 @@ template <class T, int R>
 inline void tile_row(const Model<T> &m, const Input<T> &x, std::size_t n, std::size_t columns, const T *shifted,
                      std::size_t start, std::size_t stop, std::size_t first, std::size_t last, double *scores) {
     alignas(64) T block[R * block_features];
-    interleave<T, R>(x, n, columns, start, stop, block);
+    interleave<T, R>(x, n, columns, shifted + m.components * m.stride, start, stop, block);
     for (std::size_t k = first; k < last; ++k)
         tile<T, R>(block, shifted + k * m.stride + start, m.scales + k * m.stride + start, stop - start, scores + k,
                    m.components);
 }
 
 // [E2] scores of all components for many samples.
-// IN rows of x from `begin` on, each of `columns` numbers, IN shifted[components, stride] = means * scales,
+// IN rows of x from `begin` on, each of `columns` numbers, IN shifted[components + 1, stride] as `shift` makes it,
 // OUT scores[rows, components].
 template <class T>
 inline void score_many(const Model<T> &m, const Input<T> &x, std::size_t begin, std::size_t columns, std::size_t rows,
@@ -213,8 +217,19 @@ template <class T> inline void score_batch(const Model<T> &m, Scratch<T> &scratc
     }
 }
 
+// Means as seen from a centre, times scales; the centre is the last row. Data far from zero would lose their digits in
+// the product of mean and scale; in each feature the mean nearest to zero takes away what all of them share, and no
+// mean is farther from it than twice its own size.  OUT shifted[components + 1, stride].
 template <class T> inline void shift(const Model<T> &m, T *shifted) {
-    for (std::size_t i = 0; i < m.components * m.stride; ++i) shifted[i] = m.means[i] * m.scales[i];
+    T *centre = shifted + m.components * m.stride;
+    for (std::size_t d = 0; d < m.stride; ++d) centre[d] = m.means[d];
+    for (std::size_t k = 1; k < m.components; ++k)
+        for (std::size_t d = 0; d < m.stride; ++d) {
+            const T mean = m.means[k * m.stride + d];
+            centre[d] = mean * mean < centre[d] * centre[d] ? mean : centre[d];
+        }
+    for (std::size_t k = 0; k < m.components; ++k)
+        for (std::size_t d = 0, i = k * m.stride; d < m.stride; ++d, ++i) shifted[i] = (m.means[i] - centre[d]) * m.scales[i];
 }
 
 } // namespace

@@ -48,7 +48,7 @@ template <class T> struct Scout {
 // Work space for steps of `batch` samples.
 template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
-    T *shifted;           // [components, stride] means * scales
+    T *shifted;           // [components + 1, stride] (means - centre) * scales, and the centre
     double *scores;       // [batch, components]
     double *weights;      // [components, padded to whole packs]
     double *log_weights;  // [components]
@@ -57,8 +57,8 @@ template <class T> struct Scratch {
     double *sums;         // four arrays of [components, sum_features], or two of 1024
     std::size_t *winners; // [batch]
     double *shares;       // [batch] how much each sample counts
-    T *present;           // [batch, stride] 0 for features that a sample does not have, 1 for others; or null
-    T *before;            // [2, stride] rows as they were; or null
+    T *present;           // [batch, stride] 0 for features that a sample does not have, 1 for others; unused without gaps
+    T *before;            // [2, stride] rows as they were; unused without gaps
     std::size_t batch, sum_features;
     bool gaps; // whether a sample of this step lacks features
     Scout<T> scout;

@@ -90,6 +90,10 @@ class Rule(ABC):
         """Samples between two checks where the user gives no number."""
         return 1000
 
+    def first_sigma(self, widest: float, least: float) -> float:
+        """The width of smoothing to begin with."""
+        return widest if self.anneals else least
+
     @abstractmethod
     def start(self, parameters: Parameters, moment: Moment) -> RuleState:
         """The state before the first sample."""
@@ -121,6 +125,10 @@ class Rule(ABC):
     def waits(self, state: RuleState, moment: Moment) -> bool:
         """Whether this check may be left out, because nothing hangs on it: replicas then go on undisturbed."""
         return False
+
+    def finished(self, state: RuleState, moment: Moment) -> bool:
+        """Whether it has learned for so long that one may rely on the model."""
+        return moment.annealed
 
     def splits(self, state: RuleState) -> bool:
         """Whether replicas may learn side by side now."""

@@ -16,6 +16,7 @@ from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual, p
 
 NEXT_TO_NOTHING = 1e-6  # where no spread is unusual, the heaviest carry the most
 MANY = 0.05  # share of the components that may be restarted without anybody noticing it in the loss
+COUNT_MOST = {"f": 5e4, "d": inf}  # by type of the moments: steps of single precision that are shorter are rounded away
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
 
@@ -27,7 +28,7 @@ class Natural(Rule):
     constants of docs/math.md §5; one setting serves all data sets that we know.
 
     half_life : in samples; what was learned so long ago counts half (for a component with an even share of samples).
-        None remembers everything, with the past counting less the older it is.
+        None remembers everything, with the past counting less the older it is (in float32 a component's last 50 000).
     count_init, count_annealing : counts at the start, and their bound while σ falls.
     growth : by which counts grow per weight received; below one, early samples fade. It rises to one in the long run.
     maturity : annealing times (the samples that annealing took) until ``growth`` has become one.
@@ -69,6 +70,9 @@ class Natural(Rule):
 
     def period(self, n_components: int) -> int:
         return max(50, round(PERIOD_PER_COMPONENT * n_components))
+
+    def first_sigma(self, widest: float, least: float) -> float:
+        return widest if widest > self.drop_below else least  # one component has no neighbours
 
     def count_max(self, n_components: int) -> float:
         """[E13] the largest count that the half-life allows."""
@@ -136,6 +140,11 @@ class Natural(Rule):
     def waits(self, state: RuleState, moment: Moment) -> bool:
         return bool(state["narrow_at"] >= 0 and state["wanted"] == 0)
 
+    def finished(self, state: RuleState, moment: Moment) -> bool:
+        """While σ falls, scales are held and counts are small; two periods later both have found their place."""
+        narrow_at = int(state["narrow_at"])
+        return narrow_at >= 0 and moment.samples >= narrow_at + 2 * moment.schedule.period
+
     def merge(self, done: Round, out: Part, rows: range) -> None:
         """Counts and weighted sums add; where all replicas together received more than the count, they average."""
         part = slice(rows.start, rows.stop)
@@ -151,7 +160,7 @@ class Natural(Rule):
 
     def _bound(self, state: RuleState) -> float:
         """[E13] the largest count allowed now."""
-        most = self.count_max(len(state["counts"]))
+        most = min(self.count_max(len(state["counts"])), COUNT_MOST[state["variances"].dtype.char])
         return min(self.count_annealing, most) if state["narrow_at"] < 0 else most
 
     def learning_rate(self, state: RuleState) -> float:

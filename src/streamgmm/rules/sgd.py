@@ -13,6 +13,8 @@ from streamgmm.kernels import Parameters, Steps
 from streamgmm.merging import Part, Round, average_parameters
 from streamgmm.rules.base import Moment, Rule, RuleState, Work, nothing_usual, plain_numbers
 
+NARROW, SLOW = 0.3, 0.16  # cells; share of the first rate. On a grid of 8×8 they come together
+
 
 @dataclass(frozen=True)
 class SGD(Rule):
@@ -64,6 +66,11 @@ class SGD(Rule):
     def waits(self, state: RuleState, moment: Moment) -> bool:
         falling = moment.shrunk and self.learning_rate(state) > self.learning_rate_min
         return moment.annealed and not falling
+
+    def finished(self, state: RuleState, moment: Moment) -> bool:
+        """Neighbours hardly matter any more, and the rate has come down with the width."""
+        slow = self.learning_rate(state) <= max(self.learning_rate_min, SLOW * self.learning_rate_init)
+        return slow and moment.sigma <= max(NARROW, moment.schedule.sigma_min)
 
     def merge(self, done: Round, out: Part, rows: range) -> None:
         average_parameters(done, out, rows)

@@ -27,7 +27,7 @@ class StochasticEM(Rule):
 
     name: ClassVar[str] = "sem"
     anneals: ClassVar[bool] = False
-    varying: ClassVar[frozenset[str]] = frozenset({"buffer", "means"})
+    varying: ClassVar[frozenset[str]] = frozenset({"buffer", "buffered_shares", "means"})
     step_init: float = 0.05
     step_decay: float = 0.01
     step_min: float = 0.001
@@ -67,12 +67,15 @@ class StochasticEM(Rule):
         }
         if self.start_from == "kmeans":
             state["buffer"] = np.empty((0, parameters.n_features), parameters.dtype)
+            state["buffered_shares"] = np.empty(0)
         return state
 
     def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
         if "buffer" in state:
             rows = np.multiply(work.x, work.factor, dtype=parameters.dtype)
+            shares = np.ones(len(rows)) if work.shares is None else work.shares
             state["buffer"] = np.concatenate([state["buffer"], rows])
+            state["buffered_shares"] = np.concatenate([state["buffered_shares"], shares])
             return _look(parameters, work)
         accumulating, step = bool(state["accumulating"]), int(state["step"])
         steps = kernels.em_steps(
@@ -122,6 +125,9 @@ class StochasticEM(Rule):
     def waits(self, state: RuleState, moment: Moment) -> bool:
         return not state["accumulating"]
 
+    def finished(self, state: RuleState, moment: Moment) -> bool:
+        return not state["accumulating"] and moment.samples >= 2 * moment.schedule.period
+
     def one_of(self, replicas: int) -> StochasticEM:
         """A replica sees fewer samples, so its half-life is shorter in its own."""
         return self if self.half_life is None else replace(self, half_life=max(1.0, self.half_life / replicas))
@@ -165,18 +171,19 @@ def _kmeans(state: RuleState, rng: np.random.Generator) -> None:
     """Statistics of the clusters that k-means finds in the buffer, which is then given up."""
     from sklearn.cluster import MiniBatchKMeans
 
-    rows, size = state["buffer"], len(state["masses"])
+    rows, shares, size = state["buffer"], state["buffered_shares"], len(state["masses"])
     if len(rows) < size:
         raise ValueError(
             f"a k-means start of {size} components needs at least as many samples; only {len(rows)} were accumulated. "
             "Raise accumulate, or use start_from='random'."
         )
     seed = int(rng.integers(2**31 - 1))
-    found = MiniBatchKMeans(size, random_state=seed, n_init=3).fit(rows)
+    found = MiniBatchKMeans(size, random_state=seed, n_init=3).fit(rows, sample_weight=shares)
     for k in range(size):
-        own = rows[found.labels_ == k]
-        state["masses"][k] = max(len(own), 1) / len(rows)
+        own, weights = rows[found.labels_ == k], shares[found.labels_ == k]
+        state["masses"][k] = max(weights.sum(), shares.mean()) / shares.sum()
         state["means"][k, : rows.shape[1]] = found.cluster_centers_[k]
         if len(own) > 1:
-            state["variances"][k, : rows.shape[1]] = own.var(axis=0)
-    del state["buffer"]
+            away = own - np.average(own, axis=0, weights=weights)
+            state["variances"][k, : rows.shape[1]] = np.average(away**2, axis=0, weights=weights)
+    del state["buffer"], state["buffered_shares"]
