@@ -63,6 +63,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         rows = mixture._valid(X)
         scores, known = mixture._ask_valid(rows, "log_prob"), training.rows_with_values(rows)
         weights = inputs.sample_weights(sample_weight, scores, counts=False)
+        if not known.any():
+            raise ValueError(f"none of the {len(rows)} rows of X holds a number; there is nothing to learn from.")
         scores, weights = scores[known], None if weights is None else weights[known]
         self._take(mixture, RecentQuantiles())
         for start in range(0, len(scores), BLOCK):

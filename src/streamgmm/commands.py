@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,23 +100,26 @@ def train(
     if source == "-" and passes > 1:
         raise ValueError(f"standard input can be read only once; --passes {passes} needs a file.")
     with keeping.alone(out):
-        known = keeping.resume(out) if resume else None
+        with _warnings_for_commands():
+            known = keeping.resume(out) if resume else None
         kept_missing = missing if known is None else _kept_missing(known[0], missing)
-        opened = open_source(
-            source,
-            columns=_names(columns),
-            id_column=id_column,
-            skip_bad=bad_rows is BadRows.skip,
-            missing=kept_missing is not Missing.error,
-            follow=follow,
-            seed=seed,
-        )
+        with _ended_by_sigterm():  # a pipe may be silent for long
+            opened = open_source(
+                source,
+                columns=_names(columns),
+                id_column=id_column,
+                skip_bad=bad_rows is BadRows.skip,
+                missing=kept_missing is not Missing.error,
+                follow=follow,
+                seed=seed,
+            )
         if follow and not opened.grows:
             people.print(f"{escape(opened.name)} cannot grow: --follow will wait for nothing until it is stopped")
         with page_beside(out, port, dashboard), _signals() as stopped:
             journey = running.Journey(out, opened, model, None if follow else passes, checkpoint_every)
             journey.scale, journey.missing = scale.value, kept_missing.value
-            journey.checkpoint_seconds = LIVE_SECONDS if dashboard else inf
+            if dashboard:
+                journey.checkpoint_seconds = LIVE_SECONDS
             if known is not None:
                 kept, journey.place = known
                 journey.model, journey.scaling, journey.recent = kept.model, kept.scaling, kept.recent

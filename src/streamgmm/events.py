@@ -13,7 +13,7 @@ from streamgmm.training import Check
 
 VERSION = 1
 ENCODE = json.JSONEncoder(allow_nan=False).encode
-KINDS = ("start", "check", "drift", "bad", "checkpoint", "idle", "resumed", "stop", "end")
+KINDS = ("start", "check", "drift", "bad", "checkpoint", "idle", "resumed", "replaced", "stop", "end")
 
 
 def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Place:
     samples: int = 0
     looked: int = 0  # samples up to which a share was scored
     told: int = 0  # samples at the last check that became an event
+    told_checkpoint: int = 0  # and at the last checkpoint that did
     bad: int = 0
     missing: int = 0  # rows left out because numbers were missing
     seconds: float = 0.0
@@ -139,6 +141,10 @@ def resume(folder: Path) -> tuple[Kept, Place] | None:
             continue
         if name.startswith("."):  # killed before it got its name
             os.replace(path, folder / MODEL)
+        elif name == PREVIOUS and problems:
+            warnings.warn(
+                f"the newest checkpoint cannot be used, so the one before it is. {problems[-1]}", stacklevel=2
+            )
         return kept, place
     if any(not p.startswith(".") for p in problems):
         raise ModelFileError(f"no checkpoint of {folder} can be used. " + " ".join(problems))

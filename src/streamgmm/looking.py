@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -132,13 +134,23 @@ def dashboard(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run that goes on, has ended, or will begin.")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes any that is free.")] = 5006,
     address: Annotated[str, typer.Option(help="Only this machine: 127.0.0.1.")] = "127.0.0.1",
+    beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
     """Serves the live page of a run to this machine, until Ctrl-C."""
     try:
         from streamgmm.dashboard.server import serve
     except ImportError as problem:
         raise ImportError("the live page needs Bokeh: pip install 'streamgmm[dashboard]'") from problem
+    if beside:
+        threading.Thread(target=_end_with_input, daemon=True).start()
     serve(run, port, address, ready=lambda page: typer.echo(f"{page}  (Ctrl-C ends it)"))
+
+
+def _end_with_input() -> None:
+    """Ends this process when standard input does: whoever has started it is no more, however that came."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(0)
 
 
 @contextmanager
@@ -147,16 +159,18 @@ def page_beside(run: Path, port: int, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    command = [sys.executable, "-m", "streamgmm.cli", "dashboard", str(run), "--port", str(port)]
-    page = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    command = [sys.executable, "-m", "streamgmm.cli", "dashboard", str(run), "--port", str(port), "--beside"]
+    pipe = subprocess.PIPE
+    page = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
     assert page.stdout is not None
     try:
         said = page.stdout.readline()
-        if not said:
-            raise ValueError(f"the live page did not start; try streamgmm dashboard {run} --port {port}")
-        people.print(f"live page: [bold]{said.split()[0]}[/bold]")
+        if said:
+            people.print(f"live page: [bold]{said.split()[0]}[/bold]")
+        else:
+            people.print(f"there is no live page; training goes on. Try streamgmm dashboard {escape(str(run))}")
         yield
-        if sys.stdout.isatty():
+        if said and sys.stdout.isatty():
             people.print("the run is over; the page stays until Ctrl-C")
             with suppress(KeyboardInterrupt):
                 page.wait()

@@ -149,8 +149,8 @@ def density(mixture: Mixture, first: int = 0, second: int = 1, names: Sequence[s
         width, height = 2 * deviation[k]
         ax.add_patch(Ellipse(tuple(means[k]), width, height, fill=False, color="white", linewidth=0.7))
     labels = names or [f"feature {i}" for i in chosen]
-    ax.set_xlabel(labels[0])
-    ax.set_ylabel(labels[1])
+    ax.set_xlabel(labels[0], parse_math=False)
+    ax.set_ylabel(labels[1], parse_math=False)
     return figure
 
 

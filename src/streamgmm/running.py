@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import nsmallest
@@ -20,10 +21,23 @@ from streamgmm.keeping import EVENTS, Kept, Place, feature_names
 from streamgmm.kernels import Steps
 from streamgmm.recent import ODD_ROWS, Recent
 from streamgmm.scaling import Scaling
-from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, ahead, beginning, by_name, only_fit
+from streamgmm.streams.base import (
+    BEGINNING,
+    Bad,
+    Chunk,
+    Position,
+    Source,
+    SourceError,
+    ahead,
+    beginning,
+    by_name,
+    only_fit,
+)
 from streamgmm.training import Check
 
 IDLE_SECONDS = 0.5
+CHECKPOINT_SECONDS = 60.0  # a slow stream is safe, too
+OFTEN, SELDOM = 1.0, 3600.0  # seconds between two reports of idleness: at first, and in the long run
 WARM_UP = 1000  # rows from which a scaling is learned
 BLOCK = 2000  # rows are scored, then learned, so many at a time
 ENOUGH_SCORES = 2000  # from then on only one row in SPARSE is scored before it is learned
@@ -50,7 +64,7 @@ class Journey:
     model: StreamingGaussianMixture
     passes: int | None = 1  # None follows the source for ever
     checkpoint_every: int = 100_000
-    checkpoint_seconds: float = inf  # also after so long, for those who look on
+    checkpoint_seconds: float = CHECKPOINT_SECONDS  # also after so long
     scale: str = "none"
     missing: str = "error"
     stop: Callable[[], bool] = lambda: False
@@ -62,6 +76,8 @@ class Journey:
     _beginning: list[Any] | None = None  # of the source's file, by which it is known again
     _features: list[str] | None = None  # names, where the source has them
     _begun: float = field(default_factory=time.perf_counter)
+    _saved: tuple[int, float] = (0, 0.0)  # samples and time of the last checkpoint
+    _valueless: npt.NDArray[np.bool_] | None = None  # features that no row has had so far
 
     def go(self) -> Iterator[Progress]:
         """Learns until the source ends or ``stop`` says so; gives word after every chunk."""
@@ -69,16 +85,13 @@ class Journey:
             return
         keeping.take_back_events(self.folder, self.place)
         before, ended = self.place.samples, self.place.finished
-        saved, at = before, time.perf_counter()
+        self._saved = before, time.perf_counter()
         self.place.finished, self._begun = False, time.perf_counter() - self.place.seconds
         self._beginning = None if self.source.path is None else beginning(self.source.path)
         for chunk in self._kept_on_failure(self._chunks(), before):
             self._take(chunk)
             yield Progress(self.place.samples, self.place.bad, self._current())
-            late = time.perf_counter() - at >= self.checkpoint_seconds
-            if self.started and (late or self.place.samples - saved >= self.checkpoint_every):
-                self.save()
-                saved, at = self.place.samples, time.perf_counter()
+            self._save_if_due()
             if self.stop():
                 break
         else:
@@ -95,6 +108,8 @@ class Journey:
             raise SourceError(f"{self.source.name} has no rows to learn from: all {self._missing_rows} hold no number.")
         if self.place.finished:
             training.flush(self.model._training)
+            if not before:
+                self._tell_of_valueless()
         self._close("end" if self.place.finished else "stop")
 
     def _close(self, kind: str) -> None:
@@ -125,7 +140,7 @@ class Journey:
             yield from self._follow()
             return
         chunks = self._passes(self.passes, self.place.epoch, self.place.position)
-        for number, chunk in ahead(chunks, self.stop):
+        for number, chunk in ahead(chunks, self._stop_while_waiting):
             self.place.epoch = number
             yield chunk
 
@@ -138,20 +153,43 @@ class Journey:
 
     def _follow(self) -> Iterator[Chunk]:
         """Chunks for as long as nobody stops it, with a rest whenever there are none."""
-        idle = False
+        idle, told, pause = False, -inf, OFTEN
         while True:
-            for chunk in ahead(self._fit_chunks(self.place.position), self.stop):
-                if idle and self.started:
+            for chunk in ahead(self._from_here(), self._stop_while_waiting):
+                if idle:
                     self._write(self._event("resumed"))
                 idle = False
                 yield chunk
             if self.stop():
                 return
-            if not idle and self.started:
+            if not idle and self.started and time.perf_counter() - told >= pause:
                 self._write(self._event("idle"))
                 self.save()  # it may be long before anything comes
-            idle = True
+                idle, told, pause = True, time.perf_counter(), min(SELDOM, 2 * pause)
+            self._save_if_due()
             time.sleep(IDLE_SECONDS)
+
+    def _from_here(self) -> Iterator[Chunk]:
+        """What has come since; all of it, if the file is another one now (logs are moved away when they are long)."""
+        path = self.source.path
+        if path is not None and not path.exists():
+            return iter(())
+        if path is not None and self._beginning and beginning(path, self._beginning[0]) != self._beginning:
+            warnings.warn(f"{self.source.name} is another file now: it is learned from its beginning.", stacklevel=2)
+            self._write(*([self._event("replaced")] if self.started else []))
+            self.place.position, self._beginning = None, beginning(path)
+            self.recent.forget_rows()
+        return self._fit_chunks(self.place.position)
+
+    def _stop_while_waiting(self) -> bool:
+        self._save_if_due()
+        return self.stop()
+
+    def _save_if_due(self) -> None:
+        samples, at = self._saved
+        new, late = self.place.samples - samples, time.perf_counter() - at >= self.checkpoint_seconds
+        if self.started and new and (late or new >= self.checkpoint_every):
+            self.save(tell=self.place.samples >= self.place.told_checkpoint * (1 + 1 / CHECKS_PER_LENGTH))
 
     def _fit_chunks(self, position: Position | None) -> Iterator[Chunk]:
         """Chunks from a position on; raises for rows that must not come, here where reading waits anyway."""
@@ -225,6 +263,9 @@ class Journey:
                 self.model.feature_names_in_ = np.array(self._features, dtype=object)
             facts = {"components": self.model.n_components, "rule": str(self.model.rule), "scale": self.scale}
             self._write(self._event("start", source=self.source.name, features=rows.shape[1], **facts))
+        if self.missing == "learn" and (self._valueless is None or self._valueless.any()):
+            unknown = np.isnan(rows).all(0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.bool_)
+            self._valueless = unknown if self._valueless is None else self._valueless & unknown
         checks: list[Check] = []
         for start in range(0, len(rows), BLOCK):
             block = slice(start, start + BLOCK)
@@ -303,14 +344,37 @@ class Journey:
         if records:
             events.append(self.folder / EVENTS, *records)
 
-    def save(self) -> None:
-        """One checkpoint; the one before it is kept."""
+    def save(self, tell: bool = True) -> None:
+        """One checkpoint, which becomes an event if wanted; the one before it is kept."""
         training.settle(self.model._training)
         self.place.seconds = self._seconds()
-        self._write(self._event("checkpoint", position=self.place.position))
+        if tell:
+            self._write(self._event("checkpoint", position=self.place.position))
+            self.place.told_checkpoint = self.place.samples
+        self._know_more_of_the_file()
         self.place.events = (self.folder / EVENTS).stat().st_size
         facts = {"source": self.source.name, "scale": self.scale, "missing": self.missing, "beginning": self._beginning}
         keeping.save(self.folder, Kept(self.model, facts, self.scaling, self.recent), self.place)
+        self._saved = self.place.samples, time.perf_counter()
+
+    def _know_more_of_the_file(self) -> None:
+        """A file that was short when the run began is known by more of it, if it is still the same."""
+        path, known = self.source.path, self._beginning
+        if path is None or known is None or known[0] >= BEGINNING or not path.exists():
+            return
+        if beginning(path, known[0]) == known:
+            self._beginning = beginning(path)
+
+    def _tell_of_valueless(self) -> None:
+        """Warns of features that were expected but never came."""
+        if self._valueless is not None and self._valueless.any():
+            names = feature_names(self.model) or [str(i) for i in range(len(self._valueless))]
+            never = [repr(n) for n, no in zip(names, self._valueless, strict=True) if no]
+            warnings.warn(
+                f"no row of {self.source.name} has a number for {', '.join(never[:5])}{' …' if never[5:] else ''}: "
+                "nothing was learned about it.",
+                stacklevel=2,
+            )
 
 
 def _float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:

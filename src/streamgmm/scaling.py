@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamgmm.kernels import Floats
 
 KINDS = ("none", "minmax", "standard")
-ABSURD = 1000.0  # interquartile ranges from the median: values farther away do not count
+ABSURD = 1000.0  # times the usual spread away from the median: values farther away do not count
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,16 @@ class Scaling:
 
     def apply(self, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Floats:
         """Rows (N, D) as the model takes them."""
-        return ((rows - self.shift) * self.factor).astype(dtype)
+        most = np.finfo(dtype).max / 100
+        return np.clip((rows - self.shift) * self.factor, -most, most).astype(dtype)
 
 
 def _sane(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Rows with NaN instead of values that one absurd sample has brought in."""
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-        low, middle, high = np.nanpercentile(rows, [25, 50, 75], axis=0)
-        far = np.abs(rows - middle) > ABSURD * np.where(high > low, high - low, np.inf)
+        lowest, low, middle, high, highest = np.nanpercentile(rows, [1, 25, 50, 75, 99], axis=0)
+        away = np.abs(rows - middle)
+        others = np.nanmedian(np.where(away > 0, away, np.nan), axis=0)  # where nearly all have the same value
+        spread = np.where(high > low, high - low, np.where(highest > lowest, highest - lowest, others))
+        far = away > ABSURD * np.where(spread > 0, spread, np.inf)
     return np.where(far, np.nan, rows)

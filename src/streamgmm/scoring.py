@@ -17,6 +17,7 @@ import numpy.typing as npt
 from streamgmm.keeping import Kept, feature_names
 from streamgmm.mixture import Mixture
 from streamgmm.streams.base import Bad, Chunk, Source, SourceError, ahead, by_name, only_fit
+from streamgmm.training import rows_with_values
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -37,6 +38,7 @@ def scored(
         if len(chunk.rows):
             rows = by_name(chunk.rows, source.feature_names, feature_names(kept.model), source.name)
             chunk = only_fit(chunk._replace(rows=rows), np.dtype(mixture.means.dtype), source, gaps=takes_gaps(kept))
+            chunk = _with_values(chunk)
         report(chunk.bad)
         if not len(chunk.rows):
             continue
@@ -50,6 +52,16 @@ def scored(
         kinds = {"row": int, "log_likelihood": float, "component": int, "responsibility": float}
         kinds |= {} if threshold is None else {"p_value": float, "anomaly": bool}
         yield {name: np.empty(0, kind) for name, kind in kinds.items()}
+
+
+def _with_values(chunk: Chunk) -> Chunk:
+    """The chunk without rows that hold no number: nothing can be said about them."""
+    known = rows_with_values(chunk.rows)
+    if known.all():
+        return chunk
+    empty = tuple(Bad(int(n), "holds no number") for n in chunk.numbers[~known])
+    ids = None if chunk.ids is None else tuple(i for i, there in zip(chunk.ids, known, strict=True) if there)
+    return chunk._replace(rows=chunk.rows[known], numbers=chunk.numbers[known], bad=(*chunk.bad, *empty), ids=ids)
 
 
 def takes_gaps(kept: Kept) -> bool:
@@ -95,7 +107,7 @@ def writer(path: Path | None, out: TextIO, kind: str = "csv", id_type: Any = Non
     elif form in ("csv", "ndjson", "jsonl"):
         text = _csv if form == "csv" else _ndjson
         if path is None:
-            yield text(out)
+            yield _at_once(text(out), out)
         else:
             with _whole(path) as beside, beside.open("w", newline="", encoding="utf8") as file:
                 yield text(file)
@@ -114,8 +126,18 @@ def _whole(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+def _at_once(write: Write, out: TextIO) -> Write:
+    """Nothing is held back from whoever reads along."""
+
+    def write_out(columns: Columns) -> None:
+        write(columns)
+        out.flush()
+
+    return write_out
+
+
 def _csv(file: TextIO) -> Write:
-    lines = csv.writer(file)
+    lines = csv.writer(file, lineterminator="\n")
     known: list[str] = []
 
     def write(columns: Columns) -> None:

@@ -72,6 +72,8 @@ def _open(text: str, settings: dict[str, Any], follow: bool, seed: int) -> Sourc
         ".jsonl": lines.Ndjson,
     }
     columns, id_column, skip_bad = settings["columns"], settings["id_column"], settings["skip_bad"]
+    if id_column is not None and id_column in (columns or ()):
+        raise SourceError(f"{id_column!r} cannot be both a feature (--columns) and the id of a row (--id).")
     if text == "-":
         pipe = PipeText(follow=follow)
         json_like = pipe.peek().lstrip()[:1] in (b"[", b"{")
@@ -90,7 +92,7 @@ def _open(text: str, settings: dict[str, Any], follow: bool, seed: int) -> Sourc
     path = Path(text)
     if not path.exists():
         raise FileNotFoundError(f"{text} does not exist; expected {KINDS}.")
-    ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    ending = (Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix).lower()
     if (columns or id_column) and (path.is_dir() or ending in (".zip", ".npy", ".npz")):
         raise SourceError(f"{text} has no names of columns; leave --columns and --id away.")
     if path.is_dir() or ending == ".zip":

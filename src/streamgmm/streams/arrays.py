@@ -22,7 +22,7 @@ class Array(Source):
     """
 
     def __init__(self, name: str, values: npt.NDArray[Any]) -> None:
-        if values.ndim < 2 or values.dtype.kind not in "iufb":
+        if values.ndim < 2 or 0 in values.shape[1:] or values.dtype.kind not in "iufb":
             raise SourceError(
                 f"{name} holds {values.dtype} of shape {values.shape}; expected numbers with one row a sample."
             )

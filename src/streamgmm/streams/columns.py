@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamgmm.streams.base import Chunk, Position, Source, SourceError, ahead, first_row, rows_per_chunk
 
 READERS = 2  # vectors are slow to decode: two threads keep up with one that learns
-ALLOW_GAPS = "train --missing learn takes such rows"
+ALLOW_GAPS = "train --missing learn takes such rows, --bad-rows skip leaves them out"
 GROUP_BYTES = 1 << 25  # row groups up to this size, decoded, are read as a whole, ahead of their turn
 TOGETHER = 4  # chunks decoded at once where a row is spread over columns, each of which costs a little by itself
 
@@ -36,7 +36,7 @@ class Columns(Source):
             raise ImportError("Parquet and Arrow files need pyarrow: pip install 'streamgmm[parquet]'") from problem
         self.name, self._path, self._id, self._missing = path.name, path, id_column, missing
         try:
-            if path.suffix == ".parquet":
+            if path.suffix.lower() == ".parquet":
                 self._file: Any = pq.ParquetFile(path, pre_buffer=False)
                 schema = self._file.schema_arrow
             else:
@@ -158,28 +158,41 @@ class Columns(Source):
 
     def _rows(self, batch: Any) -> npt.NDArray[Any]:
         if self.feature_names is None:
-            column = batch.column(self._columns[0])
-            values = column.flatten()  # of rows that are not null
-            if (column.null_count or values.null_count) and not self._missing:
-                raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r} ({ALLOW_GAPS}).")
-            if not hasattr(column.type, "list_size"):
-                lengths = column.value_lengths().drop_null().to_numpy()
-                if (lengths != self._width).any():
-                    raise SourceError(
-                        f"column {self._columns[0]!r} of {self.name} has vectors of {lengths.min()} to {lengths.max()} "
-                        f"numbers; the first one has {self._width}, and all must have as many."
-                    )
-            rows = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(-1, self._width)
-            if not column.null_count:
-                return rows
-            every = np.full((batch.num_rows, self._width), np.nan, np.result_type(rows, np.float32))
-            every[column.is_valid().to_numpy(zero_copy_only=False)] = rows
-            return every
+            return self._vectors(batch.column(self._columns[0]))
         found = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for name in self._columns if not self._missing else ():
+        for name in self._columns if not self._takes_gaps else ():
             if found[name].null_count:
                 raise SourceError(f"{self.name} has missing values in column {name!r} ({ALLOW_GAPS}).")
         return np.stack([_numbers(found[name]) for name in self._columns]).T
+
+    @property
+    def _takes_gaps(self) -> bool:
+        """Whether NaN may stand for what is missing; where such rows are bad, others will find them."""
+        return self._missing or self.skip_bad
+
+    def _vectors(self, column: Any) -> npt.NDArray[Any]:
+        """Rows of a column of vectors; NaN for those that are null or, if bad rows are skipped, of another length."""
+        whole = None
+        if column.null_count:
+            whole = column.is_valid().to_numpy(zero_copy_only=False)
+        if not hasattr(column.type, "list_size"):
+            lengths = column.value_lengths().fill_null(self._width).to_numpy(zero_copy_only=False)
+            if (lengths != self._width).any():
+                if not self.skip_bad:
+                    raise SourceError(
+                        f"column {self._columns[0]!r} of {self.name} has vectors of {lengths.min()} to {lengths.max()} "
+                        f"numbers; the first one has {self._width}, and all must have as many. Or: --bad-rows skip."
+                    )
+                whole = (lengths == self._width) & (True if whole is None else whole)
+        values = (column if whole is None else column.filter(whole)).flatten()
+        if (column.null_count or values.null_count) and not self._takes_gaps:
+            raise SourceError(f"{self.name} has missing values in column {self._columns[0]!r} ({ALLOW_GAPS}).")
+        rows = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(-1, self._width)
+        if whole is None:
+            return rows
+        every = np.full((len(column), self._width), np.nan, np.result_type(rows, np.float32))
+        every[whole] = rows
+        return every
 
 
 def _all(reading: deque[Any]) -> Iterator[Any]:
@@ -191,6 +204,7 @@ def _numeric(pa: Any, kind: Any, *, plain: bool = False) -> bool:
     """Whether a column can be a feature; only ``plain`` numbers are, unless somebody asks for others."""
     types, element = pa.types, _element(pa, kind)
     inner = kind if element is None else element
+    inner = inner.value_type if types.is_dictionary(inner) else inner
     other = types.is_boolean(inner) or types.is_decimal(inner)
     return bool(types.is_floating(inner) or types.is_integer(inner) or (other and not plain))
 

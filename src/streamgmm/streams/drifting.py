@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.kernels import Floats
-from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError
+from streamgmm.streams.base import Bad, Chunk, Position, Source, SourceError, by_name
 
 KINDS = ("sudden", "gradual", "recurring")
 ROWS = 500
@@ -37,12 +37,13 @@ class Drifting(Source):
         self._kind, self._sources, self._every, self._seed = kind, list(sources), every, seed
 
     def expect(self, names: list[str] | None, width: int) -> None:
+        self.feature_names = names
         for source in self._sources:
             source.expect(names, width)
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         row = 0 if start is None else int(start["row"])
-        taps = [_Tap(s, *(start["parts"][i] if start else (None, 0))) for i, s in enumerate(self._sources)]
+        taps = [_Tap(self, s, *(start["parts"][i] if start else (None, 0))) for i, s in enumerate(self._sources)]
         while True:
             numbers = np.arange(row, row - row % ROWS + ROWS)
             wanted = self._choice(numbers)
@@ -80,10 +81,11 @@ class Drifting(Source):
 
 
 class _Tap:
-    """Any number of rows at a time from a source."""
+    """Any number of rows at a time from a source, their features in the order of the first one's."""
 
-    def __init__(self, source: Source, at: Position | None, used: int) -> None:
-        self._source, self._at, self._used = source, at, used  # rows used of the chunk that begins at that position
+    def __init__(self, whole: Drifting, source: Source, at: Position | None, used: int) -> None:
+        self._whole, self._source = whole, source
+        self._at, self._used = at, used  # rows used of the chunk that begins at that position
         self._chunks = source.chunks(at)
         self._rows: npt.NDArray[np.floating] | None = None
         self._behind: Position | None = at
@@ -107,7 +109,8 @@ class _Tap:
                 chunk = next(self._chunks, None)
                 if chunk is None:
                     break
-                rows, self._at = chunk.rows, self._behind
+                self._whole.feature_names = names = self._whole.feature_names or self._source.feature_names
+                rows, self._at = by_name(chunk.rows, self._source.feature_names, names, self._source.name), self._behind
                 self._behind, self._used = chunk.position, skip
                 self._rows = _floats(rows, self._source.factor)
                 self._bad += [b._replace(reason=f"(of {self._source.name}) {b.reason}") for b in chunk.bad]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
@@ -142,22 +143,37 @@ class Csv(Lines):
 
     _places: list[int] | None = None
     _id_place: int | None = None
+    _known: list[str] | None = None  # features of a model, which may be some of the columns
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        self._known = names
 
     def _prepare(self, head: bytes) -> bool:
         fields = [f.strip() for f in _fields(head)]
         numbers = [str(i) for i in range(len(fields))]
-        data = all(_is_number(f) or f in ABSENT or str(i) == self._id for i, f in enumerate(fields))
-        heading = not data or (len(fields) > 2 and fields == numbers)  # as pandas heads columns without names
+        heading = self._is_heading(fields, numbers)
         names = fields if heading else numbers
         if self._id is not None:
             self._id_place = _place(self._id, names, self.name)
+        if self._columns is None and heading and self._known is not None and set(self._known) <= set(names):
+            self._columns = self._known
         if self._columns is None:
             self._places = [i for i in range(len(names)) if i != self._id_place]
         else:
             self._places = [_place(n, names, self.name) for n in self._columns]
         self._width = len(self._places)
-        self.feature_names = [names[i] for i in self._places] if heading else None
+        self.feature_names = [_unique(names)[i] for i in self._places] if heading else None
         return heading
+
+    def _is_heading(self, fields: list[str], numbers: list[str]) -> bool:
+        """Whether the first line names columns: it does unless it holds numbers where there must be some."""
+        if len(fields) > 2 and fields == numbers:
+            return True  # as pandas heads columns without names
+        by_number = self._columns is not None and set(self._columns) <= set(numbers)
+        looked_at = [int(c) for c in self._columns or [] if by_number] or range(len(fields))
+        if by_number and all(fields[i] == str(i) for i in looked_at):
+            return not all(_is_number(f) for f in fields)  # columns that are called by their numbers
+        return not all(_is_number(fields[i]) or fields[i] in ABSENT or str(i) == self._id for i in looked_at)
 
     def _parse(self, line: bytes) -> tuple[list[float], Any]:
         fields = _fields(line)
@@ -191,20 +207,47 @@ class Ndjson(Lines):
         if names is not None and self._columns is None:
             self.feature_names = names
 
+    _told_of_more = False  # whether a feature was seen that the first lines had not
+
     def _prepare(self, head: bytes) -> bool:
-        with suppress(ValueError):  # whether to stop for it is decided where lines are parsed
-            self._name_features(_json(head))
         return False
 
-    def _name_features(self, value: Any) -> None:
-        if isinstance(value, dict) and self.feature_names is None:
-            self.feature_names = list(self._columns or (n for n in value if n != self._id))
+    def _chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
+        if self.feature_names is None:
+            self._name_features(lines)
+        return super()._chunk(lines, first, position)
+
+    def _name_features(self, lines: list[bytes]) -> None:
+        """Features of the first object; of all those at hand, if each may leave out some."""
+        names: dict[str, None] = {}
+        for line in lines:
+            with suppress(ValueError):  # whether to stop for it is decided where lines are parsed
+                value = _json(line)
+                if isinstance(value, dict):
+                    names |= dict.fromkeys(value)
+                    if not self._missing:
+                        break
+        if names:
+            self.feature_names = list(self._columns or (n for n in names if n != self._id))
+
+    def _tell_of_more(self, names: Sequence[str]) -> None:
+        """Says once that there are features which will not be learned."""
+        more = [n for n in names if n not in (self.feature_names or []) and n != self._id]
+        if more and self._columns is None and not self._told_of_more:
+            self._told_of_more = True
+            warnings.warn(
+                f"{self.name} has {more[0]!r} in some rows, which the first rows had not: it is left out. "
+                "Name all features with --columns.",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _parse(self, line: bytes) -> tuple[list[float], Any]:
         value = _json(line)
         if isinstance(value, dict):
-            self._name_features(value)
             names = self.feature_names or []
+            if len(value) > len(names):
+                self._tell_of_more(list(value))
             if names and not any(n in value for n in names):
                 raise ValueError(f"has none of the features {', '.join(map(repr, names[:3]))}")
             if not self._missing and (absent := [n for n in names if n not in value]):
@@ -212,8 +255,10 @@ class Ndjson(Lines):
             key = None if self._id is None else value.get(self._id)
             return [_number(value.get(n), n, self._missing) for n in names], key
         if isinstance(value, list):
-            chosen = value if self._columns is None else [_item(value, c) for c in self._columns]
-            return [_number(v, i, self._missing) for i, v in enumerate(chosen)], None
+            key = None if self._id is None else _item(value, self._id)
+            others = [v for i, v in enumerate(value) if str(i) != self._id]
+            chosen = others if self._columns is None else [_item(value, c) for c in self._columns]
+            return [_number(v, i, self._missing) for i, v in enumerate(chosen)], key
         raise ValueError(f"is {type(value).__name__}; expected an array or an object")
 
 
@@ -256,6 +301,11 @@ def _number(value: Any, where: object, missing: bool) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"has {str(value)[:30]!r} in column {where}; expected a number") from None
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Names of which some come again, told apart."""
+    return [n if n not in names[:i] else f"{n}.{names[:i].count(n)}" for i, n in enumerate(names)]
 
 
 def _is_number(text: str) -> bool:

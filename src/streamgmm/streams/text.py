@@ -22,7 +22,7 @@ class FileText:
 
     def __init__(self, path: Path, *, follow: bool) -> None:
         self._name, self._follow = path.name, follow
-        self.seekable = path.suffix != ".gz"
+        self.seekable = path.suffix.lower() != ".gz"
         self._file: Any = (Path.open if self.seekable else gzip.open)(path, "rb")
 
     def take(self, count: int, wait: bool = True) -> list[bytes]:
