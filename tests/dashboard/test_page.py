@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,4 +194,39 @@ def test_beside_a_training(tmp_path: Path, command: str) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     assert "live page: http://localhost:" in done.stderr
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_page_ends_with_its_training(tmp_path: Path) -> None:
+    pytest.importorskip("bokeh", reason="bokeh is not installed")
+    arguments = ["train", "glyphs:A-C", "--components", "4", "--out", "run", "--dashboard", "--port", "0"]
+    command = [sys.executable, "-m", "streamgmm.cli", *arguments]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as training:
+        try:
+            assert training.stderr is not None
+            port = urlsplit(training.stderr.readline().split()[-1]).port
+            assert listens(port)
+        finally:
+            training.kill()
+        deadline = time.monotonic() + 30
+        while listens(port) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not listens(port)
+
+
+def listens(port: int | None) -> bool:
+    with socket.socket() as visitor:
+        return visitor.connect_ex(("127.0.0.1", int(port or 0))) == 0
+
+
+def test_training_goes_on_without_a_page(tmp_path: Path) -> None:
+    pytest.importorskip("bokeh", reason="bokeh is not installed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        arguments = ["train", "glyphs:A-C", "--samples", "2000", "--components", "4", "--out", "run"]
+        command = [sys.executable, "-m", "streamgmm.cli", *arguments, "--dashboard", "--port", port]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    assert "training goes on" in done.stderr
     assert (tmp_path / "run" / "model.safetensors").exists()
