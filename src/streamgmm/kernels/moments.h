@@ -65,10 +65,9 @@ inline void move_known(const Scratch<T> &scratch, T *means, T *variances, std::s
 // [E14] for a batch, from its weighted sums about the old mean: shift = sum w (x - mean), square = sum w (x - mean)^2.
 template <class T>
 inline void move_by_sums(double shift, double square, double mass, double r, double most, T *mean, T *v) {
-    const double step = r * shift / mass;
+    const double part = r / mass, step = part * shift;
     *mean = T(double(*mean) + step);
-    if (!v) return;
-    const double moved = (1 - r) * double(*v) + r * square / mass - step * step;
+    const double moved = (1 - r) * double(*v) + part * square - step * step;
     *v = T(moved > 0 ? (moved < most ? moved : most) : 0);
 }
 

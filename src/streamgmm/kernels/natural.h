@@ -40,12 +40,20 @@ inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, con
                   const double *second, const double *zeroth) {
                   const double mass = scratch.received[k], most = most_variance(step.scale_min);
                   T *mean = m.means + k * m.stride + start, *variance = moments.variances + k * m.stride + start;
-                  for (std::size_t i = 0; i < stop - start; ++i) {
-                      const double c = double(mean[i]) - centre[i], known = zeroth ? zeroth[i] : mass;
+                  T unused[block_features]; // where scales are held, variances stay
+                  T *varies = step.hold_scales ? unused : variance;
+                  for (std::size_t i = 0; step.hold_scales && i < stop - start; ++i) unused[i] = variance[i];
+                  for (std::size_t i = 0; !zeroth && i < stop - start; ++i) {
+                      const double c = double(mean[i]) - centre[i];
+                      move_by_sums(first[i] - mass * c, second[i] - 2 * c * first[i] + mass * c * c, mass, rates[k], most,
+                                   mean + i, varies + i);
+                  }
+                  for (std::size_t i = 0; zeroth && i < stop - start; ++i) {
+                      const double c = double(mean[i]) - centre[i], known = zeroth[i];
                       const double square = second[i] - 2 * c * first[i] + known * c * c;
                       // who lacks the feature is taken to vary about the mean as ever
-                      move_by_sums(first[i] - known * c, zeroth ? square + (mass - known) * double(variance[i]) : square, mass,
-                                   rates[k], most, mean + i, step.hold_scales ? nullptr : variance + i);
+                      move_by_sums(first[i] - known * c, square + (mass - known) * double(variance[i]), mass, rates[k], most,
+                                   mean + i, varies + i);
                   }
               });
     for (std::size_t k = 0; k < m.components && !step.hold_scales; ++k)

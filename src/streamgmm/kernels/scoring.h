@@ -221,15 +221,17 @@ template <class T> inline void score_batch(const Model<T> &m, Scratch<T> &scratc
 // the product of mean and scale; in each feature the mean nearest to zero takes away what all of them share, and no
 // mean is farther from it than twice its own size.  OUT shifted[components + 1, stride].
 template <class T> inline void shift(const Model<T> &m, T *shifted) {
+    constexpr std::size_t lanes = vector_lanes<T>;
     T *centre = shifted + m.components * m.stride;
-    for (std::size_t d = 0; d < m.stride; ++d) centre[d] = m.means[d];
+    for (std::size_t d = 0; d < m.stride; d += lanes) store_vector(centre + d, load_vector(m.means + d));
     for (std::size_t k = 1; k < m.components; ++k)
-        for (std::size_t d = 0; d < m.stride; ++d) {
-            const T mean = m.means[k * m.stride + d];
-            centre[d] = mean * mean < centre[d] * centre[d] ? mean : centre[d];
+        for (std::size_t d = 0; d < m.stride; d += lanes) {
+            const auto mean = load_vector(m.means + k * m.stride + d), nearest = load_vector(centre + d);
+            store_vector(centre + d, mean * mean < nearest * nearest ? mean : nearest);
         }
     for (std::size_t k = 0; k < m.components; ++k)
-        for (std::size_t d = 0, i = k * m.stride; d < m.stride; ++d, ++i) shifted[i] = (m.means[i] - centre[d]) * m.scales[i];
+        for (std::size_t d = 0, i = k * m.stride; d < m.stride; d += lanes, i += lanes)
+            store_vector(shifted + i, (load_vector(m.means + i) - load_vector(centre + d)) * load_vector(m.scales + i));
 }
 
 } // namespace
