@@ -43,9 +43,7 @@ inline double sgd_row(const T *x, T *means, T *scales, std::size_t features, std
 template <class T>
 inline void sgd_block(const double *first, const double *second, const double *zeroth, const double *centre,
                       std::size_t count, double of_all, double rate, const SgdStep &step, T *means, T *scales) {
-    for (std::size_t i = 0; i < count; ++i) {
-        const double received = zeroth ? zeroth[i] : of_all;
-        if (received < negligible<T>) continue;
+    auto move = [&](std::size_t i, double received) {
         const double m = double(means[i]) - centre[i], s = double(scales[i]);
         const double away = first[i] - received * m;
         const double square = second[i] - 2 * m * first[i] + received * m * m;
@@ -57,7 +55,10 @@ inline void sgd_block(const double *first, const double *second, const double *z
         high = high < step.scale_max ? high : step.scale_max;
         moved = moved > low ? moved : low;
         scales[i] = T(moved < high ? moved : high);
-    }
+    };
+    for (std::size_t i = 0; !zeroth && i < count; ++i) move(i, of_all); // one by one, this loop has no branch
+    for (std::size_t i = 0; zeroth && i < count; ++i)
+        if (zeroth[i] >= negligible<T>) move(i, zeroth[i]);
 }
 
 template <class T> inline void sgd_batch(Model<T> &m, const Filter &g, const SgdStep &step, Scratch<T> &scratch) {
