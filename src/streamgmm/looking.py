@@ -176,4 +176,4 @@ def page_beside(run: Path, port: int, wanted: bool) -> Iterator[None]:
                 page.wait()
     finally:
         page.terminate()
-        page.wait()
+        page.communicate()

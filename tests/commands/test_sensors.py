@@ -326,3 +326,24 @@ class TestScores:
         detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, allow_nan=True))
         with pytest.raises(ValueError, match="none of the 30 rows of X holds a number"):
             detector.fit(np.full((30, 3), np.nan))
+
+
+def test_very_many_columns_are_named_quickly(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(20_000)]
+    (tmp_path / "x.csv").write_text(",".join(names) + "\n" + ",".join(["1"] * 20_000) + "\n")
+    source = open_source(str(tmp_path / "x.csv"))
+    source.expect(names[::-1], 20_000)
+    began = time.process_time()
+    (chunk,) = source.chunks()
+    assert chunk.rows.shape == (1, 20_000)
+    assert source.feature_names == names[::-1]
+    assert time.process_time() - began < 5  # by their square it would take minutes
+
+
+def test_a_row_with_too_many_fields_is_bad_also_for_a_known_model(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4,5\n")
+    source = open_source(str(tmp_path / "x.csv"), skip_bad=True)
+    source.expect(["b", "a"], 2)
+    (chunk,) = source.chunks()
+    assert chunk.rows.tolist() == [[2, 1]]
+    assert [b.row for b in chunk.bad] == [1]

@@ -6,6 +6,7 @@ import csv
 import json
 import warnings
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from math import nan
@@ -144,6 +145,7 @@ class Csv(Lines):
     _places: list[int] | None = None
     _id_place: int | None = None
     _known: list[str] | None = None  # features of a model, which may be some of the columns
+    _chosen: bool = False  # whether there may be other columns
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._known = names
@@ -155,14 +157,17 @@ class Csv(Lines):
         names = fields if heading else numbers
         if self._id is not None:
             self._id_place = _place(self._id, names, self.name)
-        if self._columns is None and heading and self._known is not None and set(self._known) <= set(names):
-            self._columns = self._known
-        if self._columns is None:
-            self._places = [i for i in range(len(names)) if i != self._id_place]
-        else:
+        unique = _unique(names)
+        where = {n: i for i, n in enumerate(unique)}
+        if self._columns is not None:
             self._places = [_place(n, names, self.name) for n in self._columns]
+        elif heading and self._known is not None and where.keys() >= set(self._known):
+            self._places = [where[n] for n in self._known]
+            self._chosen = len(names) > len(self._places) + (self._id_place is not None)
+        else:
+            self._places = [i for i in range(len(names)) if i != self._id_place]
         self._width = len(self._places)
-        self.feature_names = [_unique(names)[i] for i in self._places] if heading else None
+        self.feature_names = [unique[i] for i in self._places] if heading else None
         return heading
 
     def _is_heading(self, fields: list[str], numbers: list[str]) -> bool:
@@ -178,11 +183,15 @@ class Csv(Lines):
     def _parse(self, line: bytes) -> tuple[list[float], Any]:
         fields = _fields(line)
         highest = max([*(self._places or []), self._id_place or 0])
-        if len(fields) <= highest or (self._columns is None and len(fields) != self._wanted_fields):
+        if len(fields) <= highest or not (self._others_allowed or len(fields) == self._wanted_fields):
             raise ValueError(f"has {len(fields)} columns; expected {self._wanted_fields}")
         key = None if self._id_place is None else fields[self._id_place]
         names = self.feature_names or self._places or []
         return [_number(fields[i], n, self._missing) for i, n in zip(self._places or [], names, strict=True)], key
+
+    @property
+    def _others_allowed(self) -> bool:
+        return self._columns is not None or self._chosen
 
     @property
     def _wanted_fields(self) -> int:
@@ -195,7 +204,7 @@ class Csv(Lines):
             rows = np.loadtxt(lines, delimiter=",", comments=None, ndmin=2, encoding="utf8", usecols=self._places)
         except ValueError:
             return None
-        same_width = self._columns is not None or all(line.count(b",") + 1 == self._wanted_fields for line in lines)
+        same_width = self._others_allowed or all(line.count(b",") + 1 == self._wanted_fields for line in lines)
         return rows if len(rows) == len(lines) and same_width else None
 
 
@@ -205,7 +214,7 @@ class Ndjson(Lines):
     def expect(self, names: list[str] | None, width: int) -> None:
         self._width = width
         if names is not None and self._columns is None:
-            self.feature_names = names
+            self.feature_names, self._told_of_more = names, True  # there may be others
 
     _told_of_more = False  # whether a feature was seen that the first lines had not
 
@@ -223,31 +232,30 @@ class Ndjson(Lines):
         for line in lines:
             with suppress(ValueError):  # whether to stop for it is decided where lines are parsed
                 value = _json(line)
-                if isinstance(value, dict):
-                    names |= dict.fromkeys(value)
-                    if not self._missing:
-                        break
+                names |= dict.fromkeys(value if isinstance(value, dict) else ())
+                if not (names and self._missing):
+                    break
         if names:
             self.feature_names = list(self._columns or (n for n in names if n != self._id))
 
-    def _tell_of_more(self, names: Sequence[str]) -> None:
+    def _tell_of_more(self, value: dict[str, Any]) -> None:
         """Says once that there are features which will not be learned."""
-        more = [n for n in names if n not in (self.feature_names or []) and n != self._id]
-        if more and self._columns is None and not self._told_of_more:
-            self._told_of_more = True
-            warnings.warn(
-                f"{self.name} has {more[0]!r} in some rows, which the first rows had not: it is left out. "
-                "Name all features with --columns.",
-                UserWarning,
-                stacklevel=2,
-            )
+        self._told_of_more = True
+        more = sorted(value.keys() - {*(self.feature_names or []), self._id})
+        warnings.warn(
+            f"{self.name} has {more[0]!r} in some rows, which the first rows had not: it is left out. "
+            "Name all features with --columns.",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def _parse(self, line: bytes) -> tuple[list[float], Any]:
         value = _json(line)
         if isinstance(value, dict):
             names = self.feature_names or []
-            if len(value) > len(names):
-                self._tell_of_more(list(value))
+            own = len(value) - (self._id in value)
+            if own > len(names) and self._columns is None and not self._told_of_more:
+                self._tell_of_more(value)
             if names and not any(n in value for n in names):
                 raise ValueError(f"has none of the features {', '.join(map(repr, names[:3]))}")
             if not self._missing and (absent := [n for n in names if n not in value]):
@@ -305,7 +313,11 @@ def _number(value: Any, where: object, missing: bool) -> float:
 
 def _unique(names: list[str]) -> list[str]:
     """Names of which some come again, told apart."""
-    return [n if n not in names[:i] else f"{n}.{names[:i].count(n)}" for i, n in enumerate(names)]
+    seen, unique = Counter[str](), []
+    for name in names:
+        unique.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return unique
 
 
 def _is_number(text: str) -> bool:
