@@ -9,13 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture, keeping
+from streamgmm.cli import app
 from streamgmm.running import Journey
 from streamgmm.streams import SourceError, open_source
 
@@ -24,9 +28,10 @@ RNG = np.random.default_rng(0)
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def streamgmm(*arguments: object, folder: Path, fails: bool = False, **settings: Any) -> subprocess.CompletedProcess:
-    done = subprocess.run([*COMMAND, *map(str, arguments)], cwd=folder, capture_output=True, text=True, **settings)
-    assert (done.returncode != 0) == fails, done.stderr
+def streamgmm(*arguments: object, folder: Path, fails: bool = False) -> Result:
+    with chdir(folder):
+        done = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert (done.exit_code != 0) == fails, done.output
     return done
 
 
@@ -253,7 +258,9 @@ class TestTables:
     def test_vectors_that_are_not_whole_can_be_left_out(self, tmp_path: Path, column: list[Any]) -> None:
         self.write(tmp_path, {"x": column})
         arguments = ["--components", "2", "--out", "run", "--json"]
-        assert "--bad-rows skip" in streamgmm("train", "x.parquet", *arguments, folder=tmp_path, fails=True).stderr
+        assert "--bad-rows skip" in str(
+            streamgmm("train", "x.parquet", *arguments, folder=tmp_path, fails=True).exception
+        )
         done = streamgmm("train", "x.parquet", *arguments, "--bad-rows", "skip", folder=tmp_path)
         outcome = json.loads(done.stdout)
         assert outcome["samples"] == 2
