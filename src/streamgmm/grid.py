@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-LONG = (
-    256  # cells: filters along a longer side are large, and quickly made beside all that is learned between two checks
-)
+LONG = 256  # cells: filters along a longer side take megabytes, so one is kept at a time
 
 
 class Filters(NamedTuple):

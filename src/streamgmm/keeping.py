@@ -25,7 +25,7 @@ from streamgmm.checkpoint import ModelFileError
 from streamgmm.estimator import StreamingGaussianMixture
 from streamgmm.recent import Recent
 from streamgmm.scaling import Scaling
-from streamgmm.streams.base import Position, Source, beginning
+from streamgmm.streams.base import Position, Source, begins_alike
 
 MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
 
@@ -165,7 +165,7 @@ def take_back_events(folder: Path, place: Place) -> None:
 def same_source(facts: dict[str, Any], source: Source) -> bool:
     """Whether a run has read this source before: one of that name that begins alike."""
     known = facts.get("beginning")
-    alike = known is None or source.path is None or beginning(source.path, known[0]) == known
+    alike = known is None or source.path is None or begins_alike(source.path, known)
     return bool(facts["source"] == source.name and alike)
 
 

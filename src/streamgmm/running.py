@@ -30,6 +30,7 @@ from streamgmm.streams.base import (
     SourceError,
     ahead,
     beginning,
+    begins_alike,
     by_name,
     only_fit,
 )
@@ -174,7 +175,7 @@ class Journey:
         path = self.source.path
         if path is not None and not path.exists():
             return iter(())
-        if path is not None and self._beginning and beginning(path, self._beginning[0]) != self._beginning:
+        if path is not None and self._beginning and not begins_alike(path, self._beginning):
             warnings.warn(f"{self.source.name} is another file now: it is learned from its beginning.", stacklevel=2)
             self._write(*([self._event("replaced")] if self.started else []))
             self.place.position, self._beginning = None, beginning(path)
@@ -362,7 +363,7 @@ class Journey:
         path, known = self.source.path, self._beginning
         if path is None or known is None or known[0] >= BEGINNING or not path.exists():
             return
-        if beginning(path, known[0]) == known:
+        if begins_alike(path, known):
             self._beginning = beginning(path)
 
     def _tell_of_valueless(self) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from streamgmm.keeping import Kept, feature_names
 from streamgmm.mixture import Mixture
-from streamgmm.streams.base import Bad, Chunk, Source, SourceError, ahead, by_name, only_fit
+from streamgmm.streams.base import Bad, Chunk, Source, SourceError, ahead, by_name, leave_out, only_fit
 from streamgmm.training import rows_with_values
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -56,12 +56,12 @@ def scored(
 
 def _with_values(chunk: Chunk) -> Chunk:
     """The chunk without rows that hold no number: nothing can be said about them."""
-    known = rows_with_values(chunk.rows)
-    if known.all():
-        return chunk
-    empty = tuple(Bad(int(n), "holds no number") for n in chunk.numbers[~known])
-    ids = None if chunk.ids is None else tuple(i for i, there in zip(chunk.ids, known, strict=True) if there)
-    return chunk._replace(rows=chunk.rows[known], numbers=chunk.numbers[known], bad=(*chunk.bad, *empty), ids=ids)
+    empty = ~rows_with_values(chunk.rows)
+    return (
+        leave_out(chunk, empty, [Bad(int(n), "holds no number") for n in chunk.numbers[empty]])
+        if empty.any()
+        else chunk
+    )
 
 
 def takes_gaps(kept: Kept) -> bool:

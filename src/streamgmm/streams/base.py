@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -97,9 +97,13 @@ def only_fit(chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool) 
         return chunk
     if not source.skip_bad:
         raise SourceError(f"row {strange[0].row} of {source.name} {strange[0].reason} Or: --bad-rows skip.")
-    fit = ~np.isin(chunk.numbers, [b.row for b in strange])
-    ids = None if chunk.ids is None else tuple(i for i, good in zip(chunk.ids, fit, strict=True) if good)
-    return chunk._replace(rows=chunk.rows[fit], numbers=chunk.numbers[fit], bad=(*chunk.bad, *strange), ids=ids)
+    return leave_out(chunk, np.isin(chunk.numbers, [b.row for b in strange]), strange)
+
+
+def leave_out(chunk: Chunk, rows: npt.NDArray[np.bool_], why: Sequence[Bad]) -> Chunk:
+    """The chunk without some ``rows``, which are bad."""
+    ids = None if chunk.ids is None else tuple(i for i, out in zip(chunk.ids, rows, strict=True) if not out)
+    return chunk._replace(rows=chunk.rows[~rows], numbers=chunk.numbers[~rows], bad=(*chunk.bad, *why), ids=ids)
 
 
 def beginning(path: Path, size: int = BEGINNING) -> list[Any]:
@@ -107,6 +111,11 @@ def beginning(path: Path, size: int = BEGINNING) -> list[Any]:
     with path.open("rb") as file:
         head = file.read(size)
     return [len(head), sha256(head).hexdigest()]
+
+
+def begins_alike(path: Path, known: Sequence[Any]) -> bool:
+    """Whether a file still begins as it did."""
+    return beginning(path, known[0]) == list(known)
 
 
 def first_row(start: Position | None, source: Source | None = None) -> int:
