@@ -1,1 +1,1 @@
-"""Speed, as ratios taken in one run. `make bench` writes a report; nothing here is a test."""
+"""Benchmarks: speed as ratios measured in one run. ``make bench`` writes a report; nothing here is a test."""

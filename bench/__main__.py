@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--out FOLDER]`: speed as ratios taken in one run, as Markdown and JSON."""
+"""Measure speed as ratios within one run, and write a report as Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from bench import alternatives, page, report, steps, streams, threads
 
 GROUPS = {
-    "memory": threads.memory,  # first: it looks at the peak of the whole process
+    "memory": threads.memory,  # first, because it measures the peak of the whole process
     "limits": steps.limits,
     "abandoning": steps.abandoning,
     "batches": steps.batches,
@@ -18,17 +18,20 @@ GROUPS = {
     "scoring": alternatives.scoring,
     "threads": threads.two_threads,
     "streams": streams.sources,
-    "page": page.looked_at,
+    "page": page.page_cost,
     "race": alternatives.until_as_good,
 }
-ALL_CORES = {"race"}  # scikit-learn may use them
+ALL_CORES = {"race"}  # scikit-learn may use all of them
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds: under three minutes")
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"))
-    parser.add_argument("--only", nargs="+", choices=list(GROUPS), help="some groups; other tables of the report stay")
+    """Run the chosen groups, and update the report after each."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="use fewer sizes and rounds: less than three minutes")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder for the report")
+    parser.add_argument(
+        "--only", nargs="+", choices=list(GROUPS), help="run some groups; keep other tables as they are"
+    )
     chosen = parser.parse_args()
     tables: list[report.Table] = []
     for name in chosen.only or GROUPS:
@@ -39,7 +42,7 @@ def main() -> None:
             with threadpool_limits(1):
                 tables += GROUPS[name](chosen.quick)
         report.write(tables, chosen.out)
-    print(f"wrote report.md and report.json to {chosen.out}")
+    print(f"Wrote report.md and report.json to {chosen.out}.")
 
 
 if __name__ == "__main__":

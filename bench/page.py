@@ -1,4 +1,4 @@
-"""What the live page costs: the same run with nobody looking, and with the page open in a browser."""
+"""The cost of the live page to the run that it shows."""
 
 from __future__ import annotations
 
@@ -17,23 +17,34 @@ import numpy as np
 
 from bench import work
 from bench.report import Table
-from streamgmm import StreamingGaussianMixture, running
-from streamgmm.looking import LIVE_SECONDS
-from streamgmm.streams.arrays import Array
+from streamgmm.cli.live_page import LIVE_SECONDS
+from streamgmm.core.settings import Settings
+from streamgmm.engines import Serial
+from streamgmm.runs.train import RunOptions, TrainingRun
+from streamgmm.sources.numpy_files import ArraySource
+
+DRAWING_SECONDS = 4  # until the browser has drawn the page for the first time
 
 
-def looked_at(quick: bool) -> list[Table]:
+def page_cost(quick: bool) -> list[Table]:
+    """Compare a run with the page open in a browser to the same run without.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure fewer pairs.
+    """
     pairs, seconds = (3, 4.0) if quick else (16, 6.0)
     table = Table(
         "The live page",
         f"K=64, D=784, natural rule, MNIST rows from memory, a checkpoint every {LIVE_SECONDS:g} s, one run: rows per "
-        "second while the page is open in Chromium ÷ rows per second while browser and server stand still, "
-        f"{seconds:g} s of each in turn, all on the same two cores. The quartiles are those of the single pairs.",
+        "second while the page is open in Chromium ÷ rows per second while browser and server are paused, alternating "
+        f"every {seconds:g} s, all on the same two cores. Quartiles over pairs.",
         ["rows/s", "open ÷ not open", "quartiles", "pairs"],
     )
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
-        table.words += " Not measured: there is no Chromium here."
+        table.words += " Not measured: Chromium is not installed."
         return [table]
     x = np.ascontiguousarray(work.images()[1], dtype=np.float32)
     with tempfile.TemporaryDirectory() as name, _page(Path(name), browser) as groups:
@@ -45,28 +56,28 @@ def looked_at(quick: bool) -> list[Table]:
 
 
 def _rates(x: np.ndarray, folder: Path, groups: list[int], pairs: int, seconds: float) -> np.ndarray:
-    """Rows per second of one run, (pairs, 2): with the processes of ``groups`` stopped, and running."""
-    journey = running.Journey(folder, Array("rows", x), StreamingGaussianMixture(64, random_state=0), 10_000)
-    journey.checkpoint_seconds = LIVE_SECONDS
+    """Return rows per second of one run, (pairs, 2): with the process groups paused, and running."""
     rates: list[float] = []
-    journey.stop = lambda: len(rates) > 2 * pairs
+    options = RunOptions(passes=10_000, checkpoint_seconds=LIVE_SECONDS)
+    source = ArraySource("rows", x)
+    run = TrainingRun(folder, source, Settings(), Serial(), options, stop=lambda: len(rates) > 2 * pairs)
     begin, before = time.perf_counter(), 0
-    for progress in journey.go():
+    for status in run.go():
         now = time.perf_counter()
         if now - begin < seconds:
             continue
-        rates.append((progress.samples - before) / (now - begin))
+        rates.append((status.samples - before) / (now - begin))
         for group in groups:
             os.killpg(group, signal.SIGSTOP if len(rates) % 2 else signal.SIGCONT)
-        begin, before = time.perf_counter(), progress.samples
-    return np.array(rates[1 : 1 + 2 * pairs]).reshape(pairs, 2)  # the first is annealing
+        begin, before = time.perf_counter(), status.samples
+    return np.array(rates[1 : 1 + 2 * pairs]).reshape(pairs, 2)  # without the first, which anneals
 
 
 @contextmanager
 def _page(folder: Path, browser: str) -> Iterator[list[int]]:
-    """Server and browser, each a group of processes."""
+    """Start server and browser, each in a process group of its own; yield the groups."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "streamgmm.cli", "dashboard", str(folder), "--port", "0"],
+        [sys.executable, "-m", "streamgmm", "dashboard", str(folder), "--port", "0"],
         stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert server.stdout is not None
@@ -76,7 +87,7 @@ def _page(folder: Path, browser: str) -> Iterator[list[int]]:
                     "--remote-debugging-port=0", f"--user-data-dir={profile}"]  # fmt: skip
         window = subprocess.Popen([browser, *switches, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   start_new_session=True)  # fmt: skip
-        time.sleep(4)  # until it is drawn
+        time.sleep(DRAWING_SECONDS)
         try:
             yield [server.pid, window.pid]
         finally:

@@ -1,4 +1,4 @@
-"""What a user would write or pick instead. Each peer gives a function that does one unit of work, or None: missing."""
+"""Alternatives that a user might write or choose. Each function returns one that learns a row, or None if missing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from streamgmm.grid import Grid, smoothing_matrix
+from streamgmm.core.grid import Grid, smoothing_matrix
 
 Step = Callable[[np.ndarray], None]
 
 
 class NumpySgd:
-    """The same algorithm, one sample at a time, as a careful NumPy user would write it."""
+    """The same algorithm, one sample at a time, as a careful NumPy user would write it.
+
+    Parameters
+    ----------
+    means : array of shape (K, D)
+        Initial means.
+    scales : array of shape (K, D)
+        Initial scales.
+    grid : Grid
+        Layout of the components.
+    sigma : float
+        Width of the annealing.
+    rate : float
+        Learning rate.
+    """
 
     def __init__(self, means: np.ndarray, scales: np.ndarray, grid: Grid, sigma: float, rate: float) -> None:
         self.means, self.scales, self.logits = means.copy(), scales.copy(), np.zeros(len(means), means.dtype)
@@ -24,6 +38,13 @@ class NumpySgd:
         self.bounds = (means.dtype.type(1e-3), means.dtype.type(20**0.5))
 
     def step(self, x: np.ndarray) -> None:
+        """Learn one sample.
+
+        Parameters
+        ----------
+        x : array of shape (D,)
+            The sample.
+        """
         e = np.exp(self.logits - self.logits.max())
         weights = e / e.sum()
         z = (x - self.means) * self.scales
@@ -46,7 +67,17 @@ class NumpySgd:
 
 
 def torch_sgd(means: np.ndarray, scales: np.ndarray, rate: float) -> Step | None:
-    """The narrow objective in PyTorch: autograd and its SGD optimiser, one sample at a time, one thread."""
+    """Return the objective at a narrow σ in PyTorch: autograd and SGD, one sample at a time, one thread.
+
+    Parameters
+    ----------
+    means : array of shape (K, D)
+        Initial means.
+    scales : array of shape (K, D)
+        Initial scales.
+    rate : float
+        Learning rate.
+    """
     try:
         import torch
     except ImportError:
@@ -69,7 +100,13 @@ def torch_sgd(means: np.ndarray, scales: np.ndarray, rate: float) -> Step | None
 
 
 def river_kmeans(components: int) -> Step | None:
-    """river's online k-means; rows become dictionaries beforehand, as its users hold them."""
+    """Return river's online k-means.
+
+    Parameters
+    ----------
+    components : int
+        Number of clusters.
+    """
     try:
         from river import cluster
     except ImportError:
@@ -78,13 +115,20 @@ def river_kmeans(components: int) -> Step | None:
 
 
 def river_mixture(components: int) -> Step:
-    """Our own face for river, in the same way."""
-    from streamgmm.online import OnlineMixture
+    """Return our estimator for river.
+
+    Parameters
+    ----------
+    components : int
+        Number of components.
+    """
+    from streamgmm import OnlineMixture
 
     return _learning_one(OnlineMixture(n_components=components, rule="sgd", seed=0))
 
 
 def _learning_one(model: Any) -> Step:
+    """Learn rows as dictionaries, which are made beforehand because users of river have them at hand."""
     known: dict[int, dict[int, float]] = {}
 
     def step(row: np.ndarray) -> None:
@@ -97,7 +141,13 @@ def _learning_one(model: Any) -> Step:
 
 
 def minibatch_kmeans(start: np.ndarray) -> Step:
-    """scikit-learn's k-means, sample by sample."""
+    """Return scikit-learn's mini-batch k-means, sample by sample.
+
+    Parameters
+    ----------
+    start : array of shape (K, D)
+        Initial centres.
+    """
     from sklearn.cluster import MiniBatchKMeans
 
     model = MiniBatchKMeans(len(start), init=start, n_init=1, random_state=0, compute_labels=False)
@@ -106,7 +156,15 @@ def minibatch_kmeans(start: np.ndarray) -> Step:
 
 
 def gmmx_score(means: np.ndarray, precisions: np.ndarray) -> Callable[[np.ndarray], None] | None:
-    """gmmx (JAX) on the same mixture; it knows many covariance types, diagonal among them."""
+    """Return the scoring of gmmx (JAX) for a diagonal mixture with equal weights.
+
+    Parameters
+    ----------
+    means : array of shape (K, D)
+        Means.
+    precisions : array of shape (K, D)
+        Precisions.
+    """
     try:
         from gmmx import GaussianMixtureModelJax
     except ImportError:

@@ -1,4 +1,4 @@
-"""Tables for people and JSON for programs, from the same cells."""
+"""The report: tables as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import streamgmm
-from streamgmm import kernels
-from streamgmm.paper import plan
+from streamgmm import native
+from streamgmm.paper import markdown_table
 
 ORDER = [
     "Batch 1 against the memory limit",
@@ -30,20 +30,34 @@ ORDER = [
 ]
 
 
-class Table(plan.Table):
-    """A table that shows its rows as they come; cells may be ratios."""
+class Table(markdown_table.Table):
+    """A table that prints its rows as they are added. A cell may be a ratio: median, minimum and maximum."""
 
     def add(self, *cells: Any) -> None:
+        """Add a row and print it.
+
+        Parameters
+        ----------
+        *cells
+            Values of the columns.
+        """
         self.rows.append(list(cells))
         print("  " + " · ".join(show(c) for c in cells), flush=True)
 
     def markdown(self) -> str:
+        """Return heading, caption and table as Markdown."""
         shown = [[show(c) for c in row] for row in self.rows]
-        return plan.Table(self.title, self.words, self.columns, shown).markdown()
+        return markdown_table.Table(self.title, self.words, self.columns, shown).markdown()
 
 
 def show(cell: Any) -> str:
-    """Ratios are triples: median (lowest-highest)."""
+    """Format a cell.
+
+    Parameters
+    ----------
+    cell : object
+        A value, or a ratio: median, minimum and maximum.
+    """
     if isinstance(cell, tuple):
         middle, low, high = (f"{v:.2f}" if abs(v) < 10 else f"{v:,.0f}" for v in cell)
         return f"{middle} ({low}-{high})"
@@ -53,6 +67,7 @@ def show(cell: Any) -> str:
 
 
 def _known(path: Path) -> list[Table]:
+    """Return the tables of a report; none if there is no readable one."""
     try:
         found = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError):
@@ -64,21 +79,31 @@ def _known(path: Path) -> list[Table]:
 
 
 def facts() -> dict[str, str]:
+    """Return versions and the machine."""
     return {
         "streamgmm": streamgmm.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, vectors {kernels.width()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, vectors {native.width()}",
     }
 
 
 def write(tables: list[Table], folder: Path) -> None:
-    """Tables replace those of the same title in the report that is there; every table was measured in one run."""
+    """Write the report; tables of an earlier report stay unless there is a new one with the same title.
+
+    Parameters
+    ----------
+    tables : list of Table
+        New tables.
+    folder : Path
+        Folder of the report.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     new = {t.title: t for t in tables}
     old = [t for t in _known(folder / "report.json") if t.title not in new]
     tables = sorted([*old, *tables], key=lambda t: ORDER.index(t.title) if t.title in ORDER else len(ORDER))
     about = "; ".join(f"{k} {v}" for k, v in facts().items())
     text = "\n".join(t.markdown() for t in tables)
-    (folder / "report.md").write_text(f"{about}. Medians over interleaved rounds (lowest-highest).\n\n{text}", "utf8")
+    heading = f"{about}. Medians over interleaved rounds (minimum-maximum)."
+    (folder / "report.md").write_text(f"{heading}\n\n{text}", "utf8")
     (folder / "report.json").write_text(json.dumps({"facts": facts(), "tables": [asdict(t) for t in tables]}, indent=1))

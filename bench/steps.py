@@ -1,4 +1,4 @@
-"""One step: against the machine's limit, against NumPy, with and without early abandoning, over sizes."""
+"""Single steps: against the memory limit and NumPy, with and without early abandoning, and by batch size."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ import numpy as np
 from bench import peers, work
 from bench.measure import aligned, rates, ratio, reading, rewriting
 from bench.report import Table
-from streamgmm import StreamingGaussianMixture
-from streamgmm.grid import torus
+from streamgmm.core.grid import torus
+from streamgmm.core.settings import Settings
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import Serial
 
 SIZES = [(k, d) for k in (16, 64, 256, 1024) for d in (64, 784, 3072, 30_000) if k * d <= 8_000_000]
 QUICK = [(64, 784), (64, 3072), (64, 30_000), (256, 784)]
+SLOPES = [((64, 784), (64, 30_000)), ((64, 784), (1024, 784)), ((256, 784), (1024, 784)), ((64, 3072), (256, 3072))]
+RULES = ("sgd", "natural", "sem")
 
 
 def limits(quick: bool) -> list[Table]:
-    """Share of the memory limit at batch 1, and the NumPy version of the same step."""
+    """Compare steps of one sample with the memory limit and with NumPy.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure fewer sizes.
+    """
     table = Table(
         "Batch 1 against the memory limit",
-        "SGD, one thread, float32, every component scanned in full. The limit reads (σ narrow) or reads and "
-        "writes (σ wide) "
-        "an array as large as the parameters, in the same run; a narrow step reads all parameters once, a "
-        "wide one reads "
-        "them twice and writes them once. NumPy: the same step with arrays.",
+        "SGD, one thread, float32, no early abandoning. The limit is the time to read (narrow σ) or to read and "
+        "write (wide σ) an array as large as the parameters, in the same run. A narrow step reads all parameters "
+        "once; a wide one reads them twice and writes them once. NumPy: the same step with arrays.",
         [
             "K",
             "D",
@@ -34,64 +42,68 @@ def limits(quick: bool) -> list[Table]:
     )
     costs = Table(
         "Cost per sample over sizes",
-        "log-log slope of the time per sample, from the table above (narrow, full scan), and of the time in "
-        "units of the "
-        "read limit of the case: where the second is 1 and the first is more, memory got slower, not the loop.",
+        "Log-log slope of the time per sample in the table above (narrow σ), and of that time in units of the read "
+        "limit. Where only the first exceeds 1, memory got slower, not the loop.",
         ["between", "slope of time", "slope of time ÷ limit"],
     )
     found: dict[tuple[int, int], tuple[float, float]] = {}
     for components, features in QUICK if quick else SIZES:
-        x = np.random.default_rng(0).random(
-            (max(16, 2_000_000 // (components * features) * 16), features), dtype=np.float32
-        )
-        x = x[:2000]
+        x = _rows(components, features)
         cells = []
         for sigma, limit, passes in ((0.01, reading, 1), (2.0, rewriting, 3)):
             p = work.random_mixture(components, features)
             few = x[: max(4, len(x) // 5)]
-            numpy_peer = peers.NumpySgd(p.means.copy(), p.scales.copy(), torus(components), sigma, work.RATE)
+            numpy_peer = peers.NumpySgd(p.means.copy(), p["scales"].copy(), torus(components), sigma, work.RATE)
+            size = p.buffers["means"].size
             got = rates(
                 {
                     "native": work.sgd(p, x if passes == 1 else few, sigma, scan_all=True),
-                    "limit": limit(aligned(2 * p.means_buffer.size)),
+                    "limit": limit(aligned(2 * size)),
                     "numpy": work.each(numpy_peer.step, few[:10]),
                 },
                 seconds=0.15 if quick else 0.25,
             )
-            touched = passes * 2 * p.means_buffer.nbytes
+            touched = passes * 2 * p.buffers["means"].nbytes
             share = ratio([r * touched for r in got["native"]], got["limit"])
             cells.append((share, ratio(got["native"], got["numpy"])))
             if passes == 1:
                 seconds = 1 / float(np.median(got["native"]))
                 found[components, features] = (seconds, components * features / share[0])
         table.add(components, features, cells[0][0], cells[1][0], cells[0][1], cells[1][1])
-    for a, b in (
-        ((64, 784), (64, 30_000)),
-        ((64, 784), (1024, 784)),
-        ((256, 784), (1024, 784)),
-        ((64, 3072), (256, 3072)),
-    ):
+    for a, b in SLOPES:
         if a in found and b in found:
-            size = (b[0] * b[1]) / (a[0] * a[1])
-            slopes = [float(np.log(found[b][i] / found[a][i]) / np.log(size)) for i in (0, 1)]
+            growth = (b[0] * b[1]) / (a[0] * a[1])
+            slopes = [float(np.log(found[b][i] / found[a][i]) / np.log(growth)) for i in (0, 1)]
             costs.add(f"K={a[0]}, D={a[1]} and K={b[0]}, D={b[1]}", *slopes)
     return [table, costs]
 
 
+def _rows(components: int, features: int) -> np.ndarray:
+    """Return random samples, fewer for large mixtures."""
+    count = min(2000, max(16, 2_000_000 // (components * features) * 16))
+    return np.random.default_rng(0).random((count, features), dtype=np.float32)
+
+
 def abandoning(quick: bool) -> list[Table]:
-    """Speed-up by early abandoning on real images, after training."""
+    """Measure the speed-up by early abandoning on images, after training.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure fewer sizes.
+    """
     table = Table(
         "Early abandoning",
-        "SGD steps after training (σ at its minimum), samples of the data: rate with abandoning ÷ rate of "
-        "the full scan; "
-        "winners and losses are the same bit for bit.",
+        "SGD steps after training, with σ at its minimum: rate with early abandoning ÷ rate without. Winners and "
+        "losses are bit-identical.",
         ["data", "K", "÷ full scan"],
     )
     for name in ("mnist", "fashionmnist", "svhn"):
         for components in (64, 256) if quick else (64, 256, 1024):
             found, x = work.images(name)
-            model = StreamingGaussianMixture(components, rule="sgd", random_state=0).partial_fit(x)
-            p = model._training.parameters
+            trainer = Trainer(Settings(components, rule="sgd"), x.shape[1], x.dtype, engine=Serial(), seed=0)
+            trainer.feed(x)
+            p = trainer.parameters
             some = x[: 2000 if components < 1000 else 500]
             got = rates(
                 {
@@ -107,25 +119,26 @@ def abandoning(quick: bool) -> list[Table]:
 
 
 def batches(quick: bool) -> list[Table]:
-    """Larger batches, and each rule."""
+    """Compare rules and batch sizes.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure fewer batch sizes.
+    """
     _, x = work.images()
     x = x[:2048]
     table = Table(
         "Batches and rules",
-        "Whole training (control included), K=64, D=784, samples per second relative to SGD with batch 1 at "
-        "the same σ.",
+        "Training including control, K=64, D=784: samples per second relative to SGD with batch size 1 at the same σ.",
         ["rule", "batch", "σ 2", "σ 0.5", "σ 0.01"],
     )
     sizes = (1, 16) if quick else (1, 16, 256)
     cells: dict[tuple[str, int], list[object]] = {}
     for sigma in (2.0, 0.5, 0.01):
-        cases = {
-            f"{rule} {size}": work.trained(rule, 64, x, sigma, batch_size=size)
-            for rule in ("sgd", "natural", "sem")
-            for size in sizes
-        }
+        cases = {f"{rule} {size}": work.trained(rule, x, sigma, size) for rule in RULES for size in sizes}
         got = rates(cases, seconds=0.15)
-        for rule in ("sgd", "natural", "sem"):
+        for rule in RULES:
             for size in sizes:
                 cells.setdefault((rule, size), []).append(ratio(got[f"{rule} {size}"], got["sgd 1"]))
     for (rule, size), row in cells.items():

@@ -1,4 +1,4 @@
-"""Whole trainings from files and brokers, checkpoints and all, against the same rows from memory."""
+"""Whole runs from files and from a broker, checkpoints included, against the same rows from memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ import numpy as np
 
 from bench import work
 from bench.report import Table
-from streamgmm import StreamingGaussianMixture, running
-from streamgmm.streams import open_source
+from streamgmm import StreamingGaussianMixture
+from streamgmm.core.settings import Settings
+from streamgmm.engines import Serial
+from streamgmm.runs.train import RunOptions, TrainingRun
+from streamgmm.sources import open_source
 
-ROWS = 24_000  # of 784 float32 each: what a mock broker keeps, compressed
+ROWS = 24_000  # of 784 float32 each: as many as a mock broker keeps, compressed
 
 BROKER = """
 import sys, confluent_kafka, numpy
@@ -34,15 +37,21 @@ sys.stdin.read()
 
 
 def sources(quick: bool) -> list[Table]:
+    """Compare runs from several sources with training from memory.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure fewer passes and rounds.
+    """
     table = Table(
         "Training from a stream",
         "K=64, D=784, MNIST rows as float32: rows per second of a whole run (reading, learning, scoring every "
-        f"sixteenth row for the anomaly sketch, events, checkpoints), {ROWS:,} rows again and again, ÷ partial_fit on "
-        "the same array in memory; Parquet files hold them all, the others are read anew. Parquet: a column of vectors "
-        "that may be null, as pyarrow writes it unasked "
-        "(dictionary, snappy). Parquet, plain: declared free of nulls, no dictionary, lz4. Parquet, columns: 784 "
-        "of them, as pyarrow writes them unasked. The broker is librdkafka's mock in a process of its own on the same "
-        "two cores, messages compressed by lz4.",
+        f"sixteenth row for the anomaly threshold, events, checkpoints) over {ROWS:,} rows, repeated, ÷ partial_fit "
+        "on the same array in memory. Parquet files contain all repetitions; other sources are read again. Parquet: "
+        "a column of vectors that may be null, with pyarrow's defaults (dictionary, snappy). Parquet, plain: no "
+        "nulls, no dictionary, lz4. Parquet, columns: 784 columns, with pyarrow's defaults. Kafka: librdkafka's mock "
+        "broker in another process on the same two cores, messages compressed with lz4.",
         ["rule", "source", "rows/s", "÷ memory", "÷ memory, least", "÷ memory, most"],
     )
     x = np.ascontiguousarray(work.images(count=ROWS)[1], dtype=np.float32)
@@ -56,7 +65,7 @@ def sources(quick: bool) -> list[Table]:
                 for label, source in names.items():
                     folder = Path(name) / f"{rule}-{label}-{turn}"
                     times = 1 if source.endswith(".parquet") else passes
-                    found[label].append(_rate(_journey(source, rule, folder, times), passes))
+                    found[label].append(_rate(_run(source, rule, folder, times), passes))
                     ratios[label].append(found[label][-1] / memory)
             for label, values in ratios.items():
                 middle = float(np.median(values))
@@ -76,19 +85,19 @@ def _in_memory(x: np.ndarray, rule: str, passes: int) -> None:
         model.partial_fit(x)
 
 
-def _journey(source: str, rule: str, folder: Path, passes: int) -> Callable[[], None]:
-    def run() -> None:
+def _run(source: str, rule: str, folder: Path, passes: int) -> Callable[[], None]:
+    def go() -> None:
         folder.mkdir()
-        model = StreamingGaussianMixture(64, rule=rule, random_state=0)
-        for _ in running.Journey(folder, open_source(source), model, passes).go():
+        settings, options = Settings(rule=rule), RunOptions(passes=passes)
+        for _ in TrainingRun(folder, open_source(source), settings, Serial(), options).go():
             pass
 
-    return run
+    return go
 
 
 @contextmanager
 def _made(folder: Path, x: np.ndarray, passes: int) -> Iterator[dict[str, str]]:
-    """The same rows in every form; Parquet files have room for all passes."""
+    """Write the same rows in every form, and yield the names of the sources; Parquet files contain all passes."""
     np.save(folder / "x.npy", x)
     default = _parquet(folder / "default.parquet", x, passes, nullable=True)
     plain = _parquet(folder / "plain.parquet", x, passes, nullable=False, use_dictionary=False, compression="lz4")
@@ -112,7 +121,7 @@ def _made(folder: Path, x: np.ndarray, passes: int) -> Iterator[dict[str, str]]:
 
 
 def _columns(path: Path, x: np.ndarray, passes: int) -> Path:
-    """Rows as a table with a column for every feature, ``passes`` times."""
+    """Write rows as a table with one column per feature, ``passes`` times."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -124,7 +133,7 @@ def _columns(path: Path, x: np.ndarray, passes: int) -> Path:
 
 
 def _parquet(path: Path, x: np.ndarray, passes: int, *, nullable: bool, **form: Any) -> Path:
-    """Rows as one column of vectors, ``passes`` times."""
+    """Write rows as one column of vectors, ``passes`` times."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

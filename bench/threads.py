@@ -1,4 +1,4 @@
-"""Two replicas against one, and memory."""
+"""Two threads against one, and memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from bench import work
-from bench.measure import rates, ratio
+from bench.measure import Work, rates, ratio
 from bench.report import Table
 from streamgmm import StreamingGaussianMixture, datasets
 
 
 def two_threads(quick: bool) -> list[Table]:
+    """Compare training on two threads with one.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure one rule only.
+    """
     table = Table(
         "Two threads",
-        "D=3072 (SVHN where its file is there), whole training through the estimator after annealing, validation and "
-        "merging included: samples per second of n_jobs=2 ÷ n_jobs=1, and test log-likelihoods after the same three "
-        "passes. 'limit': two models that know nothing of each other, half of the samples each, on two threads ÷ one.",
+        "D=3072 (SVHN if its file exists), training of the estimator after annealing, validation and merging included: "
+        "samples per second of n_jobs=2 ÷ n_jobs=1, and test log-likelihoods after three passes of both. 'limit': two "
+        "independent models on two threads, with half of the samples each, ÷ one.",
         ["rule", "K", "two ÷ one", "limit", "one, nats", "two, nats", "difference"],
     )
     try:
@@ -48,8 +54,8 @@ def two_threads(quick: bool) -> list[Table]:
     return [table]
 
 
-def _side_by_side(models: list[StreamingGaussianMixture], x: np.ndarray) -> work.Work:
-    """Two models, each learning every other row on a thread of its own."""
+def _side_by_side(models: list[StreamingGaussianMixture], x: np.ndarray) -> Work:
+    """Return a case in which each model learns every other row on a thread of its own."""
     pool = ThreadPoolExecutor(len(models))
 
     def run() -> float:
@@ -60,7 +66,7 @@ def _side_by_side(models: list[StreamingGaussianMixture], x: np.ndarray) -> work
     return run
 
 
-def _pass(model: StreamingGaussianMixture, x: np.ndarray) -> work.Work:
+def _pass(model: StreamingGaussianMixture, x: np.ndarray) -> Work:
     def run() -> float:
         model.partial_fit(x)
         return float(len(x))
@@ -69,12 +75,17 @@ def _pass(model: StreamingGaussianMixture, x: np.ndarray) -> work.Work:
 
 
 def memory(quick: bool) -> list[Table]:
-    """Peak memory that training adds, against parameters and chunk."""
+    """Compare the peak memory that training adds with the size of parameters and chunk.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure one size only.
+    """
     table = Table(
         "Memory",
-        "Peak resident memory added by training (natural rule, float32, chunks of 100 rows), against what "
-        "is stated: parameters "
-        "and variances (3 arrays of K × D) and the chunk.",
+        "Peak resident memory that training adds (natural rule, float32, chunks of 100 rows), and what is documented: "
+        "parameters and variances (3 arrays of K × D) and the chunk.",
         ["K", "D", "stated, MB", "measured, MB"],
     )
     for components, features in ((64, 30_000),) if quick else ((64, 30_000), (256, 30_000)):

@@ -1,24 +1,38 @@
-"""Cases to measure: each gives a function that does some work and says how much."""
+"""Cases to measure: functions that do some work and return how much."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from bench.measure import Work
-from streamgmm import StreamingGaussianMixture, datasets, kernels, training
-from streamgmm.grid import filters, torus
-from streamgmm.kernels import Parameters
-from streamgmm.streams.glyphs import Glyphs
+from streamgmm import Natural, datasets
+from streamgmm.core.covariance import Bounds, Diagonal
+from streamgmm.core.covariance import Work as Batches
+from streamgmm.core.grid import filters, torus
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.settings import Settings
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import Serial
+from streamgmm.native import Samples, SGDStep
+from streamgmm.sources.synthetic.glyphs import Glyphs
 
 RATE = 0.001
-BOUNDS = (1e-3, 20**0.5)
+BOUNDS = Bounds(1e-3, 20**0.5)
+NEVER = 1e-300  # a tolerance at which σ never shrinks
 
 
 def images(name: str = "mnist", count: int = 20_000) -> tuple[str, np.ndarray]:
-    """Rows of a data set, or of the built-in stream where its file is missing."""
+    """Return rows of a data set, or of the built-in stream if its file is missing, and the name of what was used.
+
+    Parameters
+    ----------
+    name : str, default="mnist"
+        The data set.
+    count : int, default=20_000
+        Number of rows.
+    """
     try:
         data = datasets.load(name)
     except FileNotFoundError:
@@ -28,24 +42,54 @@ def images(name: str = "mnist", count: int = 20_000) -> tuple[str, np.ndarray]:
 
 
 def random_mixture(components: int, features: int) -> Parameters:
+    """Return float32 parameters with random means and equal scales.
+
+    Parameters
+    ----------
+    components : int
+        Number of components.
+    features : int
+        Number of features.
+    """
     rng = np.random.default_rng([components, features])
     means = rng.random((components, features), dtype=np.float32)
-    return Parameters(means, np.full(means.shape, 20**0.5, np.float32), np.zeros(components))
+    return Parameters(Diagonal(), {"means": means, "scales": np.full(means.shape, 20**0.5)}, np.zeros(components))
 
 
-def sgd(p: Parameters, x: np.ndarray, sigma: float, batch_size: int = 1, scan_all: bool = False) -> Work:
-    """Gradient steps over x, again and again."""
-    g, whole = filters(torus(len(p)), sigma), len(x) // batch_size * batch_size
+def sgd(p: Parameters, x: np.ndarray, sigma: float, scan_all: bool = False) -> Work:
+    """Return a case that takes gradient steps over x, one sample each.
+
+    Parameters
+    ----------
+    p : Parameters
+        What learns.
+    x : array of shape (N, D)
+        Samples.
+    sigma : float
+        Width of the annealing.
+    scan_all : bool, default=False
+        Whether to turn early abandoning off.
+    """
+    batches = Batches(Samples(x), filters(torus(len(p)), sigma), BOUNDS)
+    step = SGDStep(RATE, BOUNDS, scan_all)
 
     def work() -> float:
-        kernels.sgd_steps(p, x[:whole], g, rate=RATE, scale_bounds=BOUNDS, batch_size=batch_size, scan_all=scan_all)
-        return float(whole)
+        p.kind.sgd_steps(p, batches, step)
+        return float(len(x))
 
     return work
 
 
 def each(step: Callable[[np.ndarray], object], x: np.ndarray) -> Work:
-    """One call a row."""
+    """Return a case that calls a function with every row.
+
+    Parameters
+    ----------
+    step : callable
+        The function.
+    x : array of shape (N, D)
+        The rows.
+    """
 
     def work() -> float:
         for row in x:
@@ -55,18 +99,36 @@ def each(step: Callable[[np.ndarray], object], x: np.ndarray) -> Work:
     return work
 
 
-def trained(rule: str, components: int, x: np.ndarray, sigma: float, **settings: object) -> Work:
-    """Whole training, control and all, of a rule whose annealing stands at ``sigma``."""
-    known = {"period": 1000, "sigma_init": sigma, "sigma_min": min(sigma, 0.01), "random_state": 0, **settings}
-    model = StreamingGaussianMixture(components, rule=rule, **known).partial_fit(x[: 3 * components])
-    state = model._training
-    frozen = state.annealing
+def trained(rule: str, x: np.ndarray, sigma: float, batch_size: int, components: int = 64) -> Work:
+    """Return a case that trains, control included, while σ stays the same.
+
+    Parameters
+    ----------
+    rule : str
+        The rule.
+    x : array of shape (N, D)
+        Samples.
+    sigma : float
+        Width of the annealing.
+    batch_size : int
+        Samples per step.
+    components : int, default=64
+        Number of components.
+    """
+    settings = Settings(
+        components,
+        rule=Natural(hold_above=2.0) if rule == "natural" else rule,  # scales are held while σ is above 0.6
+        batch_size=batch_size,
+        period=1000,
+        sigma_init=sigma,
+        sigma_min=min(sigma, 0.01),
+        tol=NEVER,
+    )
+    trainer = Trainer(settings, x.shape[1], x.dtype, engine=Serial(), seed=0)
+    trainer.feed(x[: 3 * components])
 
     def work() -> float:
-        state.annealing = replace(state.annealing, sigma=frozen.sigma)  # it must not narrow while we measure
-        if rule == "natural":
-            state.rule_state["hold"] = np.array(sigma > 0.6)
-        training.feed(state, x)
+        trainer.feed(x)
         return float(len(x))
 
     return work

@@ -16,47 +16,62 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamgmm.anomalies import StreamingAnomalyDetector as StreamingAnomalyDetector
-    from streamgmm.checkpoint import ModelFileError as ModelFileError
-    from streamgmm.estimator import StreamingGaussianMixture as StreamingGaussianMixture
-    from streamgmm.mixture import Mixture as Mixture
-    from streamgmm.online import OnlineAnomalyDetector as OnlineAnomalyDetector
-    from streamgmm.online import OnlineMixture as OnlineMixture
-    from streamgmm.rules import SGD as SGD
-    from streamgmm.rules import Natural as Natural
-    from streamgmm.rules import StochasticEM as StochasticEM
+    from streamgmm.core.mixture import Mixture as Mixture
+    from streamgmm.core.rules import SGD as SGD
+    from streamgmm.core.rules import Natural as Natural
+    from streamgmm.core.rules import Rule as Rule
+    from streamgmm.core.rules import StochasticEM as StochasticEM
+    from streamgmm.core.rules import register_rule as register_rule
+    from streamgmm.errors import DataWarning as DataWarning
+    from streamgmm.errors import ModelFileError as ModelFileError
+    from streamgmm.errors import SourceError as SourceError
+    from streamgmm.errors import StreamGMMError as StreamGMMError
+    from streamgmm.estimators.anomaly import StreamingAnomalyDetector as StreamingAnomalyDetector
+    from streamgmm.estimators.mixture import StreamingGaussianMixture as StreamingGaussianMixture
+    from streamgmm.estimators.river import OnlineAnomalyDetector as OnlineAnomalyDetector
+    from streamgmm.estimators.river import OnlineMixture as OnlineMixture
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "StreamingGaussianMixture": "streamgmm.estimator",
-    "StreamingAnomalyDetector": "streamgmm.anomalies",
-    "Mixture": "streamgmm.mixture",
-    "ModelFileError": "streamgmm.checkpoint",
-    "OnlineAnomalyDetector": "streamgmm.online",
-    "OnlineMixture": "streamgmm.online",
-    "SGD": "streamgmm.rules",
-    "Natural": "streamgmm.rules",
-    "StochasticEM": "streamgmm.rules",
+_MODULES = {
+    "StreamingGaussianMixture": "streamgmm.estimators.mixture",
+    "StreamingAnomalyDetector": "streamgmm.estimators.anomaly",
+    "OnlineAnomalyDetector": "streamgmm.estimators.river",
+    "OnlineMixture": "streamgmm.estimators.river",
+    "Mixture": "streamgmm.core.mixture",
+    "SGD": "streamgmm.core.rules",
+    "Natural": "streamgmm.core.rules",
+    "StochasticEM": "streamgmm.core.rules",
+    "Rule": "streamgmm.core.rules",
+    "register_rule": "streamgmm.core.rules",
+    "StreamGMMError": "streamgmm.errors",
+    "SourceError": "streamgmm.errors",
+    "ModelFileError": "streamgmm.errors",
+    "DataWarning": "streamgmm.errors",
 }
 
-__all__ = [
-    "SGD",
-    "Mixture",
-    "ModelFileError",
-    "Natural",
-    "OnlineAnomalyDetector",
-    "OnlineMixture",
-    "StochasticEM",
-    "StreamingAnomalyDetector",
+__all__ = [  # noqa: RUF022 (by what they are)
     "StreamingGaussianMixture",
+    "StreamingAnomalyDetector",
+    "OnlineMixture",
+    "OnlineAnomalyDetector",
+    "Mixture",
+    "Natural",
+    "SGD",
+    "StochasticEM",
+    "Rule",
+    "register_rule",
+    "StreamGMMError",
+    "SourceError",
+    "ModelFileError",
+    "DataWarning",
     "__version__",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'streamgmm' has no attribute {name!r}")
 
 

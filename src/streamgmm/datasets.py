@@ -1,8 +1,8 @@
 """The seven data sets of the paper, as bytes or float32.
 
-A set is looked up in ``$STREAMGMM_DATA``, then in the cache (``~/.cache/streamgmm``), as a packed file or as a folder
-of images; then, where OpenML has it, it is fetched from there into the cache. Images stay uint8 until they are needed:
-``scaled`` makes float32 rows in [0, 1], and the loops read bytes times ``FACTOR`` as they are.
+A data set is looked up in ``$STREAMGMM_DATA``, then in the cache (``~/.cache/streamgmm``), as a packed file or as a
+folder of images. If OpenML has it, it is otherwise downloaded to the cache. Images stay bytes: ``scaled`` converts
+them to float32 within [0, 1], and ``Trainer.feed`` reads them as they are, times ``FACTOR``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.errors import MissingExtraError, SourceError
+from streamgmm.storage.atomic import write_atomically
+
 FACTOR = 1 / 255
 FILES = {
     "mnist": "mnist.npz",
@@ -29,17 +32,35 @@ FILES = {
     "fruits360": "fruits360.zip",
 }
 IN_CLASS_ORDER = frozenset({"notmnist", "devanagari", "fruits360"})
-OPENML = {  # name and version there, rows that are for training, shape of an image
+OPENML = {  # name and version, number of training samples, shape of an image
     "mnist": ("mnist_784", 1, 60_000, (28, 28)),
     "fashionmnist": ("Fashion-MNIST", 1, 60_000, (28, 28)),
     "isolet": ("isolet", 1, 6238, None),
 }
-PICTURES = (".jpg", ".jpeg", ".png")
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
+Arrays = tuple[npt.NDArray[Any], ...]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows for training and testing, with labels from 0 on; ``shape`` is that of one image, or None."""
+    """Samples for training and for testing, with labels.
+
+    Parameters
+    ----------
+    name : str
+        One of ``FILES``.
+    x_train : array of shape (N, D)
+        Training samples: bytes for images, float32 for others.
+    y_train : array of shape (N,)
+        Labels of the training samples, from 0.
+    x_test : array of shape (M, D)
+        Test samples.
+    y_test : array of shape (M,)
+        Labels of the test samples.
+    shape : tuple of int or None
+        Shape of an image; None if samples are not images.
+    """
 
     name: str
     x_train: npt.NDArray[Any]
@@ -50,14 +71,23 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
+        """Number of features, D."""
         return int(self.x_train.shape[1])
 
     def classes(self, chosen: Iterable[int]) -> Dataset:
-        """Only samples of some classes."""
+        """Return the samples of some classes.
+
+        Parameters
+        ----------
+        chosen : iterable of int
+            Labels to keep.
+        """
         wanted = sorted(set(chosen))
         known = np.unique(self.y_train)
         if missing := set(wanted) - set(known.tolist()):
-            raise ValueError(f"{self.name} has classes {known.min()} to {known.max()}; there is no {sorted(missing)}.")
+            raise ValueError(
+                f"classes {sorted(missing)} do not exist; {self.name} has classes {known.min()} to {known.max()}."
+            )
         train, test = np.isin(self.y_train, wanted), np.isin(self.y_test, wanted)
         return replace(
             self,
@@ -69,20 +99,44 @@ class Dataset:
 
 
 def folders() -> list[Path]:
-    """Where data sets are looked for, in this order."""
+    """Return the folders that are searched for data sets, in order; the last one is the cache."""
     named = os.environ.get("STREAMGMM_DATA")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamgmm"
     return [*([Path(named)] if named else []), cache]
 
 
+def check_names(chosen: Iterable[str] | None) -> list[str]:
+    """Return the chosen data sets, or all; raise ValueError if a name is unknown.
+
+    Parameters
+    ----------
+    chosen : iterable of str or None
+        Names of data sets; None for all.
+    """
+    names = list(FILES) if chosen is None else list(chosen)
+    if unknown := [name for name in names if name not in FILES]:
+        raise ValueError(f"data set {unknown[0]!r} is unknown; expected one of {', '.join(FILES)}.")
+    return names or list(FILES)
+
+
 def load(name: str) -> Dataset:
-    """One of the data sets in ``FILES``, not scaled; shuffled, always alike, if its file is in class order."""
-    if name not in FILES:
-        raise ValueError(f"data set {name!r} is unknown; expected one of {', '.join(FILES)}.")
+    """Load a data set; one whose file is in class order is shuffled with a fixed seed.
+
+    Parameters
+    ----------
+    name : str
+        One of ``FILES``.
+
+    Returns
+    -------
+    Dataset
+        Samples that are not scaled; see ``scaled``.
+    """
+    check_names([name])
     x_train, y_train, x_test, y_test = _find(name)
     shape = None if x_train.ndim == 2 else x_train.shape[1:]
     if name == "isolet":
-        y_train, y_test = y_train - 1, y_test - 1  # letters are numbered from 1 in the file
+        y_train, y_test = y_train - 1, y_test - 1  # the file numbers letters from 1
     train, test = (a.reshape(len(a), -1) for a in (x_train, x_test))
     if name in IN_CLASS_ORDER:
         order = np.random.default_rng(0).permutation(len(train))
@@ -91,107 +145,31 @@ def load(name: str) -> Dataset:
 
 
 def scaled(rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """float32 rows in [0, 1]: bytes are divided by 255, numbers in [-1, 1] are halved and shifted."""
+    """Scale samples to [0, 1].
+
+    Parameters
+    ----------
+    rows : array of shape (N, D)
+        Bytes, or numbers within [-1, 1].
+
+    Returns
+    -------
+    array of shape (N, D)
+        The samples as float32.
+    """
     if rows.dtype == np.uint8:
         return np.multiply(rows, np.float32(FACTOR), dtype=np.float32)
     return np.divide(rows.astype(np.float32) + 1, 2, dtype=np.float32)
 
 
-Arrays = tuple[npt.NDArray[Any], ...]
-
-
-def _find(name: str) -> Arrays:
-    """x_train, y_train, x_test, y_test from the first place that has them."""
-    for folder in folders():
-        for place, read in ((folder / FILES[name], _read_file), (folder / name, _read_folder)):
-            if place.exists():
-                return _guarded(place, read)
-    if name in OPENML:
-        return _fetch(name)
-    places = [folder / FILES[name] for folder in folders()]
-    raise FileNotFoundError(
-        f"{FILES[name]} was not found at {' or '.join(map(str, places))}. {_wanted(name)} "
-        "Put it there, or set STREAMGMM_DATA to the folder that holds it."
-    )
-
-
-def _wanted(name: str) -> str:
-    folder = f"a folder '{name}' with images in train/<class>/ and test/<class>/"
-    if FILES[name].endswith(".zip"):
-        return f"Expected is {folder}, or the same as a zip file of that name."
-    return f"Expected are arrays x_train, y_train, x_test, y_test (images as bytes) in that file, or {folder}."
-
-
-def _guarded(place: Path, read: Callable[[Path], Arrays]) -> Arrays:
-    try:
-        arrays = read(place)
-        for rows, labels in (arrays[:2], arrays[2:]):
-            if len(rows) != len(labels) or not len(rows):
-                raise ValueError(f"{len(rows)} samples and {len(labels)} labels")
-        return arrays
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError, ValueError) as problem:
-        raise ValueError(f"{place} is broken or half-written ({problem!s:.100}); fetch it again.") from problem
-
-
-def _read_file(path: Path) -> Arrays:
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            return _pictures(archive.namelist(), archive.read)
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as packed:
-        return tuple(packed[key] for key in ("x_train", "y_train", "x_test", "y_test"))
-
-
-def _read_folder(path: Path) -> Arrays:
-    names = [p.relative_to(path).as_posix() for p in path.glob("*/*/*") if p.is_file()]
-    return _pictures(names, lambda name: (path / name).read_bytes())
-
-
-def _pictures(names: Iterable[str], read: Callable[[str], bytes]) -> Arrays:
-    """Images named train/<class>/<file> and test/<class>/<file>; gray ones stay gray."""
-    try:
-        from PIL import Image
-    except ImportError as problem:
-        raise ImportError("reading images needs Pillow: pip install 'streamgmm[plots]'") from problem
-    known = sorted(n for n in names if n.lower().endswith(PICTURES) and n.count("/") == 2)
-    classes = sorted({n.split("/")[1] for n in known})
-    parts: list[npt.NDArray[Any]] = []
-    for part in ("train", "test"):
-        own = [n for n in known if n.startswith(part + "/")]
-        if not own:
-            raise ValueError(f"no images in {part}/<class>/")
-        opened = (Image.open(io.BytesIO(read(n))) for n in own)
-        pictures = [np.asarray(image if image.mode == "L" else image.convert("RGB")) for image in opened]
-        parts += [np.stack(pictures), np.array([classes.index(n.split("/")[1]) for n in own])]
-    return tuple(parts)
-
-
-def _fetch(name: str) -> Arrays:
-    """From OpenML into the cache, whole or not at all."""
-    from sklearn.datasets import fetch_openml
-
-    from streamgmm.checkpoint import write_atomically
-
-    title, version, count, shape = OPENML[name]
-    place = folders()[-1] / FILES[name]
-    try:
-        found = fetch_openml(title, version=version, as_frame=False, parser="liac-arff")
-    except (OSError, ValueError) as problem:
-        raise FileNotFoundError(
-            f"{FILES[name]} was not found at {' or '.join(str(f / FILES[name]) for f in folders())}, and OpenML's "
-            f"'{title}' could not be fetched ({problem!s:.100}). {_wanted(name)} Put it there, or set STREAMGMM_DATA."
-        ) from problem
-    labels = found.target.astype(np.float64).astype(np.uint8)
-    rows = found.data.astype(np.float32) if shape is None else found.data.astype(np.uint8).reshape(-1, *shape)
-    arrays = (rows[:count], labels[:count], rows[count:], labels[count:])
-    packed = io.BytesIO()
-    np.savez_compressed(packed, **dict(zip(("x_train", "y_train", "x_test", "y_test"), arrays, strict=True)))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(place, packed.getvalue())
-    return arrays
-
-
 def ensure(names: Iterable[str]) -> None:
-    """Raises, naming all of them, if some data sets are neither here nor to be fetched; fetches what can be."""
+    """Download missing data sets where possible; raise FileNotFoundError that names all others.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Data sets out of ``FILES``.
+    """
     problems = []
     for name in names:
         if any((folder / FILES[name]).exists() or (folder / name).exists() for folder in folders()):
@@ -202,3 +180,93 @@ def ensure(names: Iterable[str]) -> None:
             problems.append(str(problem))
     if problems:
         raise FileNotFoundError(" ".join(problems))
+
+
+def _find(name: str) -> Arrays:
+    """Return the arrays of a data set from the first place that has it."""
+    for folder in folders():
+        for place, read in ((folder / FILES[name], _read_file), (folder / name, _read_folder)):
+            if place.exists():
+                return _read_checked(place, read)
+    if name in OPENML:
+        return _download(name)
+    raise FileNotFoundError(
+        f"{_not_found(name)}. {_expected(name)} Put it there, or set STREAMGMM_DATA to the folder that holds it."
+    )
+
+
+def _not_found(name: str) -> str:
+    return f"{FILES[name]} was not found at {' or '.join(str(folder / FILES[name]) for folder in folders())}"
+
+
+def _expected(name: str) -> str:
+    folder = f"a folder '{name}' with images in train/<class>/ and test/<class>/"
+    if FILES[name].endswith(".zip"):
+        return f"Expected {folder}, or a zip file of the same content."
+    return f"Expected a file with the arrays {', '.join(ARRAYS)} (images as bytes), or {folder}."
+
+
+def _read_checked(place: Path, read: Callable[[Path], Arrays]) -> Arrays:
+    try:
+        arrays = read(place)
+        for rows, labels in (arrays[:2], arrays[2:]):
+            if len(rows) != len(labels) or not len(rows):
+                raise ValueError(f"{len(rows)} samples and {len(labels)} labels")
+        return arrays
+    except (zipfile.BadZipFile, EOFError, OSError, KeyError, ValueError) as problem:
+        raise SourceError(f"{place} is damaged or incomplete ({problem!s:.100}). Download it again.") from problem
+
+
+def _read_file(path: Path) -> Arrays:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            return _read_images(archive.namelist(), archive.read)
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as packed:
+        return tuple(packed[key] for key in ARRAYS)
+
+
+def _read_folder(path: Path) -> Arrays:
+    names = [p.relative_to(path).as_posix() for p in path.glob("*/*/*") if p.is_file()]
+    return _read_images(names, lambda name: (path / name).read_bytes())
+
+
+def _read_images(names: Iterable[str], read: Callable[[str], bytes]) -> Arrays:
+    """Read images named train/<class>/<file> and test/<class>/<file>; grey images keep one channel."""
+    try:
+        from PIL import Image
+    except ImportError as problem:
+        raise MissingExtraError("Reading images requires Pillow", "plots") from problem
+    known = sorted(n for n in names if n.lower().endswith(IMAGE_SUFFIXES) and n.count("/") == 2)
+    classes = sorted({n.split("/")[1] for n in known})
+    parts: list[npt.NDArray[Any]] = []
+    for part in ("train", "test"):
+        own = [n for n in known if n.startswith(part + "/")]
+        if not own:
+            raise ValueError(f"no images in {part}/<class>/")
+        opened = (Image.open(io.BytesIO(read(n))) for n in own)
+        images = [np.asarray(image if image.mode == "L" else image.convert("RGB")) for image in opened]
+        parts += [np.stack(images), np.array([classes.index(n.split("/")[1]) for n in own])]
+    return tuple(parts)
+
+
+def _download(name: str) -> Arrays:
+    """Download a data set from OpenML to the cache, completely or not at all."""
+    from sklearn.datasets import fetch_openml
+
+    title, version, count, shape = OPENML[name]
+    place = folders()[-1] / FILES[name]
+    try:
+        found = fetch_openml(title, version=version, as_frame=False, parser="liac-arff")
+    except (OSError, ValueError) as problem:
+        raise FileNotFoundError(
+            f"{_not_found(name)}, and '{title}' could not be downloaded from OpenML ({problem!s:.100}). "
+            f"{_expected(name)} Put it there, or set STREAMGMM_DATA to the folder that holds it."
+        ) from problem
+    labels = found.target.astype(np.float64).astype(np.uint8)
+    rows = found.data.astype(np.float32) if shape is None else found.data.astype(np.uint8).reshape(-1, *shape)
+    arrays = (rows[:count], labels[:count], rows[count:], labels[count:])
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **dict(zip(ARRAYS, arrays, strict=True)))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(place, packed.getvalue())
+    return arrays

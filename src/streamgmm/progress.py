@@ -1,24 +1,35 @@
-"""One live line for anything that takes longer than a moment, on standard error."""
+"""One live line on standard error for anything that takes longer than a moment."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamgmm.training import Check
+from streamgmm.core.control import Check
 
 Update = Callable[[int, Check | None], None]
 
 
 def describe(check: Check) -> str:
-    """The figures of a check in a few words."""
+    """Return the figures of a check in a few words."""
     return f"L {check.max_component:.1f}  σ {check.sigma:.3f}  ε {check.learning_rate:.4f}  live {check.live}"
 
 
 @contextmanager
-def live_line(label: str, total: int | None, enabled: bool = True) -> Iterator[Update]:
-    """Gives a function to call with samples done and the latest check; the line vanishes from pipes and logs."""
-    if not enabled:
+def live_line(label: str, total: int | None, enabled: bool | None = None) -> Iterator[Update]:
+    """Give a function to call with samples done and the latest check, which updates the line.
+
+    Parameters
+    ----------
+    label : str
+        What goes on.
+    total : int or None
+        Samples in all, if known.
+    enabled : bool or None, default=None
+        Whether to show the line; None shows it at a terminal and not in pipes and logs.
+    """
+    if enabled is False or (enabled is None and not sys.stderr.isatty()):
         yield lambda done, check: None
         return
     from rich.console import Console

@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamgmm import StreamingGaussianMixture, running
-from streamgmm.streams import open_source
-from tests.streams.brokers import Brokers
+from streamgmm.core.settings import Settings
+from streamgmm.engines import Serial
+from streamgmm.runs.options import RunOptions
+from streamgmm.runs.train import TrainingRun
+from streamgmm.sources import open_source
+from tests.sources.brokers import Brokers
 
 WIDTH = 9
 FEWER = {"images": 10, "glyphs": 10, "kafka": 2}  # so many times fewer rows: these take longer to make
@@ -83,7 +86,8 @@ class Made:
                 archive.writestr(f"{i:04}.png", picture.getvalue())
 
 
-KINDS = ["npy", "npz", "csv", "ndjson", "parquet", "arrow", "stdin", "images", "kafka", "glyphs"]
+KAFKA = pytest.param("kafka", marks=pytest.mark.services)
+KINDS = ["npy", "npz", "csv", "ndjson", "parquet", "arrow", "stdin", "images", KAFKA, "glyphs"]
 
 
 def grows_by(kind: str, folder: Path, rows: int, after: int, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -93,17 +97,17 @@ def grows_by(kind: str, folder: Path, rows: int, after: int, monkeypatch: pytest
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(made.feeder.stdout))
     out = folder / "run"
     out.mkdir()
-    source, model = open_source(made.name), StreamingGaussianMixture(4, random_state=0)
-    journey = running.Journey(out, source, model, made.passes, checkpoint_every=max(1000, rows // 8))
-    journey.stop = lambda: journey.place.samples >= rows
+    options = RunOptions(passes=made.passes, checkpoint_every=max(1000, rows // 8))
+    run = TrainingRun(out, open_source(made.name), Settings(4), Serial(), options)
+    run.stop = lambda: run.progress.samples >= rows
     before = None
-    for word in journey.go():
-        if before is None and word.samples >= after:
+    for status in run.go():
+        if before is None and status.samples >= after:
             before = resident()
     if kind == "stdin":
         made.feeder.stdout.close()
         made.feeder.wait()
-    assert journey.place.samples >= rows
+    assert run.progress.samples >= rows
     assert before is not None
     return resident() - before
 

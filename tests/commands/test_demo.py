@@ -1,27 +1,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from streamgmm import StreamingGaussianMixture, __version__, events
-
-
-def streamgmm(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamgmm.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+from streamgmm import StreamingGaussianMixture
+from streamgmm.storage import events
+from streamgmm.storage.run_folder import latest_checkpoint
+from tests.commands.command_line import invoke, streamgmm
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("demo")
-    done = streamgmm("demo", "--samples", "25000", "--components", "25", "--json", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = streamgmm("demo", "--samples", "25000", "--components", "25", "--json", folder=folder)
     return folder / "runs" / "demo", json.loads(done.stdout)
 
 
@@ -41,7 +36,10 @@ def test_the_run_folder(run: tuple[Path, dict]) -> None:
             assert min(picture.size) > 400
             assert np.asarray(picture.convert("L")).std() > 10
     records = list(events.read(folder / "events.jsonl"))
-    assert [r["kind"] for r in records] == ["start"] + ["check"] * (25_000 // 62) + ["end"]
+    kinds = [r["kind"] for r in records]
+    assert kinds == ["start"] + ["check"] * (len(kinds) - 3) + ["end", "checkpoint"]
+    annealing = [r for r in records if r["kind"] == "check" and r["sigma"] > 0.01]
+    assert [r["samples"] for r in annealing] == [62 * i for i in range(1, len(annealing) + 1)]  # later ones are fewer
     assert all(r["v"] == 1 for r in records)
     assert records[0]["sigma"] == 1.25
     assert records[-1]["samples"] == 25_000
@@ -51,21 +49,31 @@ def test_the_run_folder(run: tuple[Path, dict]) -> None:
     assert model.n_samples_seen_ == 25_000
 
 
+def test_it_is_a_run_as_any_other(run: tuple[Path, dict]) -> None:
+    known = latest_checkpoint(run[0])
+    assert known is not None
+    saved, record = known
+    assert record.source == "demo glyphs"
+    assert (record.progress.samples, record.progress.position) == (25_000, {"row": 25_000})
+    assert record.progress.finished
+    assert saved.monitor is not None
+    assert len(saved.monitor.scores) > 0
+    assert len(saved.monitor.strangest.numbers) > 0
+
+
 def test_people_read_standard_error(tmp_path: Path) -> None:
-    done = streamgmm("demo", "--samples", "1500", "--components", "4", "--out", "here", cwd=tmp_path)
-    assert done.returncode == 0
+    done = streamgmm("demo", "--samples", "1500", "--components", "4", "--out", "here", folder=tmp_path)
     assert done.stdout == ""
     assert "not annealed" in done.stderr
     assert (tmp_path / "here" / "centroids.png").is_file()
 
 
 def test_mistakes_are_told_in_a_line(tmp_path: Path) -> None:
-    wrong = streamgmm("demo", "--samples", "0", cwd=tmp_path)
-    assert wrong.returncode == 2
+    assert invoke("demo", "--samples", "0", folder=tmp_path).code == 2
     (tmp_path / "file").write_text("in the way")
-    blocked = streamgmm("demo", "--samples", "100", "--out", "file", cwd=tmp_path)
-    assert blocked.returncode == 1
-    assert "Traceback" not in blocked.stderr
+    blocked = streamgmm("demo", "--samples", "100", "--out", "file", folder=tmp_path, fails=True)
+    assert blocked.code == 1
     assert "file" in blocked.stderr
-    assert "Traceback" in streamgmm("--debug", "demo", "--samples", "100", "--out", "file", cwd=tmp_path).stderr
-    assert streamgmm("--version", cwd=tmp_path).stdout.strip() == __version__
+    assert len(blocked.stderr.splitlines()) == 1
+    with pytest.raises(FileExistsError):
+        invoke("demo", "--debug", "--samples", "100", "--out", "file", folder=tmp_path)

@@ -6,23 +6,22 @@ import io
 import json
 import os
 import subprocess
-import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture, keeping
-from streamgmm.cli import app
-from streamgmm.recent import ODD_AGE, Recent
+from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.monitoring import StrangestRows
+from streamgmm.monitoring.strangest import MAX_AGE
+from streamgmm.storage import load_model
+from streamgmm.storage.run_folder import EVENTS, MODEL, PREVIOUS, locked
+from tests.commands.command_line import COMMAND, streamgmm
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet")
-
-runner = CliRunner()
 
 
 def rows(count: int, seed: int = 0) -> np.ndarray:
@@ -36,19 +35,16 @@ def table(path: Path, x: np.ndarray) -> Path:
 
 
 def run(*args: object, ok: bool = True) -> str:
-    result = runner.invoke(app, [str(a) for a in args])
-    assert (result.exit_code == 0) == ok, result.output
-    return result.output if ok else result.output + str(result.exception)
+    done = streamgmm(*args, fails=not ok)
+    return done.stdout + done.words
 
 
 def train(*args: object) -> Any:
-    result = runner.invoke(app, ["train", *map(str, args), "--components", "4", "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return json.loads(streamgmm("train", *args, "--components", "4", "--json").stdout)
 
 
 def kinds(folder: Path) -> list[str]:
-    return [json.loads(line)["kind"] for line in (folder / keeping.EVENTS).read_text().splitlines()]
+    return [json.loads(line)["kind"] for line in (folder / EVENTS).read_text().splitlines()]
 
 
 def test_another_file_of_the_same_name_is_learned_from_its_beginning(tmp_path: Path) -> None:
@@ -67,32 +63,32 @@ def test_rows_that_cannot_be_learned_are_left_out_and_told(tmp_path: Path) -> No
     path = table(tmp_path / "x.csv", x)
     words = run("train", path, "--out", tmp_path / "no", ok=False)
     assert "row 2500 of x.csv contains inf at feature 1" in words
-    assert keeping.open_model(tmp_path / "no" / keeping.MODEL).model.n_samples_seen_ == 2000  # what came before is kept
+    assert load_model(tmp_path / "no" / MODEL).trainer.n_samples == 2000  # what came before is kept
     outcome = train(path, "--out", tmp_path / "run", "--bad-rows", "skip")
     assert (outcome["samples"], outcome["bad_rows"]) == (4998, 2)
     assert [b["row"] for b in outcome["first_bad"]] == [2500, 2600]
-    events = [json.loads(line) for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
+    events = [json.loads(line) for line in (tmp_path / "run" / EVENTS).read_text().splitlines()]
     [bad] = [e for e in events if e["kind"] == "bad"]
     assert (bad["count"], bad["first"][0]["row"]) == (2, 2500)
     words = run("score", tmp_path / "run", path, "--bad-rows", "skip", "--out", tmp_path / "s.csv")
-    assert "left out: row 2500 contains inf" in words
+    assert "skipped: row 2500 contains inf" in words
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 4999
-    assert "left out: row 2600 contains NaN" in run("train", path, "--out", tmp_path / "two", "--bad-rows", "skip")
+    assert "skipped: row 2600 contains NaN" in run("train", path, "--out", tmp_path / "two", "--bad-rows", "skip")
 
 
 def test_a_pipe_that_breaks_has_not_come_for_nothing(tmp_path: Path) -> None:
     text = io.StringIO()
     np.savetxt(text, rows(3500), delimiter=",")
-    command = [sys.executable, "-m", "streamgmm.cli", "train", "-", "--components", "4", "--out", str(tmp_path / "run")]
+    command = [*COMMAND, "train", "-", "--components", "4", "--out", str(tmp_path / "run")]
     done = subprocess.run(command, input=text.getvalue() + "1,oops,3\n", capture_output=True, text=True)
     assert done.returncode == 1
     assert "oops" in done.stderr
-    assert keeping.open_model(tmp_path / "run" / keeping.MODEL).model.n_samples_seen_ >= 2000
+    assert load_model(tmp_path / "run" / MODEL).trainer.n_samples >= 2000
     assert kinds(tmp_path / "run")[-2:] == ["stop", "checkpoint"]
     again = subprocess.run([*command, "--resume"], input=text.getvalue(), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
-    assert "rows of standard input are passed over" in again.stderr.replace("\n", " ")
-    assert keeping.open_model(tmp_path / "run" / keeping.MODEL).model.n_samples_seen_ == 3500
+    assert "rows of standard input are skipped: already processed" in again.stderr.replace("\n", " ")
+    assert load_model(tmp_path / "run" / MODEL).trainer.n_samples == 3500
 
 
 @pytest.mark.parametrize("scale", ["none", "standard"])
@@ -101,30 +97,40 @@ def test_strange_rows_keep_their_numbers(tmp_path: Path, scale: str) -> None:
     x[:700, 0] = np.nan
     np.save(tmp_path / "x.npy", x)
     train(tmp_path / "x.npy", "--out", tmp_path / "run", "--missing", "skip", "--scale", scale)
-    kept = keeping.open_model(tmp_path / "run" / keeping.MODEL)
-    them = x[kept.recent.odd_numbers]
+    kept = load_model(tmp_path / "run" / MODEL)
+    assert kept.monitor is not None
+    them = x[kept.monitor.strangest.numbers]
     if kept.scaling is not None:
         them = kept.scaling.apply(them, np.dtype(np.float64))
     assert len(them) > 0
-    np.testing.assert_allclose(kept.recent.odd_rows, them, rtol=1e-5)
+    np.testing.assert_allclose(kept.monitor.strangest.rows, them, rtol=1e-5)
 
 
 def test_strange_rows_grow_old_whatever_their_numbers() -> None:
-    recent = Recent()
-    recent.note(np.ones((20, 2)), np.full(20, -9.0), np.arange(900_000, 900_020), 1000)
-    recent.note(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000)
-    assert recent.odd_numbers.min() == 900_000
-    recent.note(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000 + ODD_AGE)
-    assert sorted(recent.odd_numbers.tolist()) == [0, 1, 2, 3, 4]  # and none of them twice
+    recent = StrangestRows()
+    recent.add(np.ones((20, 2)), np.full(20, -9.0), np.arange(900_000, 900_020), 1000)
+    recent.add(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000)
+    assert recent.numbers.min() == 900_000
+    recent.add(np.ones((5, 2)), np.arange(5.0), np.arange(5), 2000 + MAX_AGE)
+    assert sorted(recent.numbers.tolist()) == [0, 1, 2, 3, 4]  # and none of them twice
 
 
 def test_torn_checkpoints_are_cleared_away(tmp_path: Path) -> None:
     path = table(tmp_path / "x.csv", rows(3000))
     train(path, "--out", tmp_path / "run")
-    torn = tmp_path / "run" / f"..{keeping.MODEL}.next.abc123"
+    torn = tmp_path / "run" / f"..{MODEL}.next.abc123"
     torn.write_bytes(b"half of it")
     train(path, "--out", tmp_path / "run", "--resume")
     assert not torn.exists()
+
+
+def test_a_second_name_that_a_crash_left_is_cleared_away(tmp_path: Path) -> None:
+    path = table(tmp_path / "x.csv", rows(3000))
+    train(path, "--out", tmp_path / "run")
+    left = tmp_path / "run" / f".{PREVIOUS}.next"
+    left.hardlink_to(tmp_path / "run" / MODEL)
+    assert train(path, "--out", tmp_path / "run", "--resume")["samples"] == 3000
+    assert not left.exists()
 
 
 def test_a_saved_detector_brings_its_own_share(tmp_path: Path) -> None:
@@ -142,24 +148,22 @@ def test_a_saved_detector_brings_its_own_share(tmp_path: Path) -> None:
 def test_scaling_survives_a_visit_to_python(tmp_path: Path, kind: Any) -> None:
     path = table(tmp_path / "x.csv", rows(20_000))
     train(path, "--out", tmp_path / "run", "--scale", "standard")
-    model = kind.load(tmp_path / "run" / keeping.MODEL)
+    model = kind.load(tmp_path / "run" / MODEL)
     model.save(tmp_path / "m.safetensors")
     scores = [
-        json.loads(runner.invoke(app, ["score", str(m), str(path), "--json", "--samples", "1"]).stdout)[
-            "log_likelihood"
-        ]
+        json.loads(streamgmm("score", m, path, "--json", "--samples", "1").stdout)["log_likelihood"]
         for m in (tmp_path / "run", tmp_path / "m.safetensors")
     ]
     assert scores[0] == scores[1]
     fresh = StreamingGaussianMixture.load(tmp_path / "m.safetensors").fit(rows(1000))
     fresh.save(tmp_path / "n.safetensors")
-    assert keeping.open_model(tmp_path / "n.safetensors").scaling is None
+    assert load_model(tmp_path / "n.safetensors").scaling is None
 
 
 def test_long_runs_write_few_checks(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", rows(200_000))
     train(tmp_path / "x.npy", "--out", tmp_path / "run")
-    events = [json.loads(line) for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
+    events = [json.loads(line) for line in (tmp_path / "run" / EVENTS).read_text().splitlines()]
     samples = [e["samples"] for e in events if e["kind"] == "check"]
     assert 300 < len(samples) < 1500  # of 4000
     assert samples == sorted(set(samples))
@@ -180,9 +184,7 @@ def test_rows_that_say_nothing_are_not_usual(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "odd.npy", odd)
     arguments = ["--missing", "learn", "--precision-max", "5000", "--components", "2", "--json"]
-    outcome = json.loads(
-        runner.invoke(app, ["train", str(tmp_path / "x.npy"), "--out", str(tmp_path / "run"), *arguments]).stdout
-    )
+    outcome = json.loads(streamgmm("train", tmp_path / "x.npy", "--out", tmp_path / "run", *arguments).stdout)
     assert outcome["samples"] + outcome["missing_rows"] == 30_000
     run("score", tmp_path / "run", tmp_path / "odd.npy", "--out", tmp_path / "s.csv")
     assert (tmp_path / "s.csv").read_text().count("True") > 990
@@ -222,14 +224,14 @@ class TestIds:
         train(tmp_path / "x.ndjson", "--id", "key", "--out", tmp_path / "run")
         arguments = ["score", tmp_path / "run", tmp_path / "x.ndjson", "--id", "key", "--out"]
         run(*arguments, tmp_path / "s.csv")
-        assert "write such scores as .csv or .ndjson" in run(*arguments, tmp_path / "s.parquet", ok=False)
+        assert "Choose a .csv or .ndjson file for --out" in run(*arguments, tmp_path / "s.parquet", ok=False)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--columns", "a,a"], "each of them once"),
-        (["--columns", ","], "expected names"),
+        (["--columns", "a,a"], "expected distinct names"),
+        (["--columns", ","], "expected distinct names"),
         (["--out", "no/s.csv"], "no does not exist"),
     ],
 )
@@ -241,7 +243,11 @@ def test_clear_words_about_scores(tmp_path: Path, arguments: list[str], words: s
 
 @pytest.mark.parametrize(
     ("option", "value", "words"),
-    [("--rule", "foo", "--rule is 'foo'; expected"), ("--jobs", "0", "--jobs is 0; expected a number of threads")],
+    [
+        ("--rule", "foo", "--rule is 'foo'; expected 'natural', 'sem' or 'sgd'."),
+        ("--jobs", "0", "--jobs is 0; expected a number of threads, or -1 for all cores."),
+        ("--half-life", "0.5", "--half-life is 0.5; expected a number of at least 1."),
+    ],
 )
 def test_clear_words_about_training(tmp_path: Path, option: str, value: str, words: str) -> None:
     path = table(tmp_path / "x.csv", rows(30))
@@ -252,9 +258,9 @@ def test_clear_words_about_training(tmp_path: Path, option: str, value: str, wor
 def test_only_one_run_learns_into_a_folder(tmp_path: Path) -> None:
     source = table(tmp_path / "a.csv", rows(500))
     run("train", source, "--out", tmp_path / "run", "--components", 4)
-    with keeping.alone(tmp_path / "run"):
+    with locked(tmp_path / "run"):
         words = run("train", source, "--out", tmp_path / "run", "--resume", "--passes", 2, ok=False)
-    assert "another run is learning into" in words
+    assert "another run is writing to" in words
     run("train", source, "--out", tmp_path / "run", "--resume", "--passes", 2)
 
 
@@ -266,7 +272,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     run("train", tmp_path / "nothing.csv", "--out", tmp_path / "new", ok=False)
     assert not (tmp_path / "new").exists()
     source = table(tmp_path / "a.csv", rows(500))
-    assert "not what a run has written" in run("train", source, "--out", other, "--resume", ok=False)
+    assert "was not written by a run" in run("train", source, "--out", other, "--resume", ok=False)
     assert (other / "events.jsonl").read_text() == "a log\n"
     run("train", source, "--out", tmp_path / "run", "--components", 4)
     assert "holds the model of a training" in run("demo", "--out", tmp_path / "run", "--samples", 100, ok=False)
@@ -289,36 +295,38 @@ def test_scores_are_whole_or_as_they_were(tmp_path: Path, form: str) -> None:
 def test_enough_is_enough(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", rows(30_000))
     command = ("train", tmp_path / "a.npy", "--out", tmp_path / "run", "--components", 4, "--json", "--samples", 2000)
-    learned = json.loads(run(*command).splitlines()[-1])["samples"]
-    again = json.loads(run(*command, "--resume").splitlines()[-1])["samples"]
+    learned = json.loads(streamgmm(*command).stdout)["samples"]
+    again = json.loads(streamgmm(*command, "--resume").stdout)["samples"]
     assert again == learned < 30_000
 
 
 def test_rows_without_a_number_are_nothing_to_learn_from(tmp_path: Path) -> None:
     source = tmp_path / "a.csv"
     source.write_text("a,b\n" + ",\n" * 50)
-    assert "all 50 hold no number" in run("train", source, "--out", tmp_path / "run", "--missing", "learn", ok=False)
+    assert "none of its 50 rows holds a number" in run(
+        "train", source, "--out", tmp_path / "run", "--missing", "learn", ok=False
+    )
 
 
 def test_ids_that_are_no_numbers_are_null_in_json(tmp_path: Path) -> None:
     columns = {"a": rows(300)[:, 0], "b": rows(300)[:, 1], "k": np.array([1.5, np.nan, np.inf] * 100)}
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     run("train", tmp_path / "a.parquet", "--id", "k", "--out", tmp_path / "run", "--components", 4)
-    lines = run("score", tmp_path / "run", tmp_path / "a.parquet", "--id", "k", "--json").splitlines()
-    found = [json.loads(line, parse_constant=pytest.fail)["id"] for line in lines if line.startswith("{")]
+    lines = streamgmm("score", tmp_path / "run", tmp_path / "a.parquet", "--id", "k", "--json").stdout.splitlines()
+    found = [json.loads(line, parse_constant=pytest.fail)["id"] for line in lines]
     assert found == [1.5, None, None] * 100
 
 
 def test_a_run_is_never_without_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = table(tmp_path / "a.csv", rows(500))
     run("train", source, "--out", tmp_path / "run", "--components", 4)
-    replace, model = os.replace, tmp_path / "run" / keeping.MODEL
+    replace, model = os.replace, tmp_path / "run" / MODEL
 
     def watched(*names: Any) -> None:
         assert model.exists()
         replace(*names)
         assert model.exists()
 
-    monkeypatch.setattr("streamgmm.keeping.os.replace", watched)
+    monkeypatch.setattr("streamgmm.storage.run_folder.os.replace", watched)
     run("train", source, "--out", tmp_path / "run", "--resume", "--passes", 3)
-    assert StreamingGaussianMixture.load(tmp_path / "run" / keeping.PREVIOUS).n_samples_seen_ == 500
+    assert StreamingGaussianMixture.load(tmp_path / "run" / PREVIOUS).n_samples_seen_ == 500

@@ -6,19 +6,18 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from streamgmm import StreamingGaussianMixture, keeping, running
-from streamgmm.cli import app
+from streamgmm import StreamingGaussianMixture
+from streamgmm.runs.train import WARM_UP
+from streamgmm.storage import load_model
+from streamgmm.storage.run_folder import EVENTS, MODEL
+from tests.commands.command_line import COMMAND, streamgmm
 
-runner = CliRunner()
-COMMAND = [sys.executable, "-m", "streamgmm.cli"]
 SMALL = ["--components", "4", "--json"]
 
 
@@ -33,9 +32,8 @@ def table(path: Path, x: np.ndarray, names: str = "a,b,c") -> Path:
 
 
 def train(*args: str | Path, ok: bool = True) -> dict[str, object]:
-    result = runner.invoke(app, ["train", *map(str, args), *SMALL])
-    assert (result.exit_code == 0) == ok, result.output
-    return json.loads(result.stdout) if ok else {"error": result.output + str(result.exception)}
+    done = streamgmm("train", *args, *SMALL, fails=not ok)
+    return json.loads(done.stdout) if ok else {"error": done.words}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -45,14 +43,14 @@ def test_a_silent_pipe_can_be_left(tmp_path: Path, number: signal.Signals) -> No
     assert process.stdin is not None
     process.stdin.write(table(tmp_path / "x.csv", rows(2500)).read_bytes())
     process.stdin.flush()
-    events = tmp_path / "run" / keeping.EVENTS
+    events = tmp_path / "run" / EVENTS
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (events.exists() and '"samples": 2400' in events.read_text()):
         time.sleep(0.1)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
-    assert keeping.open_model(tmp_path / "run" / keeping.MODEL).model.n_samples_seen_ == 2500
+    assert load_model(tmp_path / "run" / MODEL).trainer.n_samples == 2500
 
 
 def test_a_run_that_has_enough_does_not_wait_for_the_pipe_to_end(tmp_path: Path) -> None:
@@ -72,15 +70,15 @@ def test_columns_are_told_apart_by_name(tmp_path: Path) -> None:
     for name, order in {"a,b,c": [0, 1, 2], "c,a,b": [2, 0, 1], "b,d,a,c": [1, 1, 0, 2]}.items():
         out = tmp_path / "scores.csv"
         given = table(tmp_path / "y.csv", rows(500, 1)[:, order], name)
-        assert runner.invoke(app, ["score", str(tmp_path / "run"), str(given), "--out", str(out)]).exit_code == 0
+        streamgmm("score", tmp_path / "run", given, "--out", out)
         scores[name] = out.read_text()
     assert scores["a,b,c"] == scores["c,a,b"] == scores["b,d,a,c"]
     strange = table(tmp_path / "z.csv", rows(10), "a,b,z")
-    result = runner.invoke(app, ["score", str(tmp_path / "run"), str(strange)])
-    assert result.exit_code == 1
-    assert "has no column 'c', which the model has learned" in str(result.exception)
+    done = streamgmm("score", tmp_path / "run", strange, fails=True)
+    assert done.code == 1
+    assert "has no column 'c', a feature of the model" in done.words
     with pytest.warns(UserWarning, match="scaled by 'standard'"):
-        loaded = StreamingGaussianMixture.load(tmp_path / "run" / keeping.MODEL)
+        loaded = StreamingGaussianMixture.load(tmp_path / "run" / MODEL)
     assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
@@ -97,9 +95,9 @@ def test_another_file_is_learned_from_its_beginning(tmp_path: Path) -> None:
 def test_a_kill_before_the_last_name_was_given(tmp_path: Path) -> None:
     given = table(tmp_path / "x.csv", rows(2000))
     train(given, "--out", tmp_path / "run")
-    (tmp_path / "run" / keeping.MODEL).rename(tmp_path / "run" / f".{keeping.MODEL}.next")
+    (tmp_path / "run" / MODEL).rename(tmp_path / "run" / f".{MODEL}.next")
     assert train(given, "--out", tmp_path / "run", "--resume")["samples"] == 2000
-    assert (tmp_path / "run" / keeping.MODEL).exists()
+    assert (tmp_path / "run" / MODEL).exists()
 
 
 def test_a_run_that_stopped_for_a_gap_goes_on_without_such_rows(tmp_path: Path) -> None:
@@ -115,9 +113,9 @@ def test_a_run_that_stopped_for_a_gap_goes_on_without_such_rows(tmp_path: Path) 
 def test_scores_do_not_overwrite_what_is_scored(tmp_path: Path) -> None:
     given = table(tmp_path / "x.csv", rows(2000))
     train(given, "--out", tmp_path / "run")
-    result = runner.invoke(app, ["score", str(tmp_path / "run"), str(given), "--out", str(given)])
-    assert result.exit_code == 1
-    assert "choose another file" in str(result.exception)
+    done = streamgmm("score", tmp_path / "run", given, "--out", given, fails=True)
+    assert done.code == 1
+    assert "--out would overwrite the input" in done.words
     assert len(given.read_text().splitlines()) == 2001
 
 
@@ -127,7 +125,7 @@ def test_a_pipe_has_one_pass(tmp_path: Path) -> None:
 
 def test_short_warm_ups_leave_their_events(tmp_path: Path) -> None:
     train(table(tmp_path / "x.csv", rows(900)), "--out", tmp_path / "run", "--scale", "minmax")
-    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / EVENTS).read_text().splitlines()]
     assert kinds.count("check") == 18
 
 
@@ -136,8 +134,7 @@ def test_scores_of_no_rows_have_a_heading(tmp_path: Path, ending: str) -> None:
     train(table(tmp_path / "x.csv", rows(5000)), "--out", tmp_path / "run")
     (tmp_path / "none.csv").write_text("a,b,c\n")
     out = tmp_path / f"scores.{ending}"
-    result = runner.invoke(app, ["score", str(tmp_path / "run"), str(tmp_path / "none.csv"), "--out", str(out)])
-    assert result.exit_code == 0, result.output
+    streamgmm("score", tmp_path / "run", tmp_path / "none.csv", "--out", out)
     if ending == "csv":
         assert out.read_text().strip() == "row,log_likelihood,component,responsibility,p_value,anomaly"
     else:
@@ -147,18 +144,16 @@ def test_scores_of_no_rows_have_a_heading(tmp_path: Path, ending: str) -> None:
 
 
 def test_fewer_samples_than_a_scaling_needs_are_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgmm.streams.lines.LINES", 100)
+    monkeypatch.setattr("streamgmm.sources.lines.LINES_PER_CHUNK", 100)
     path = table(tmp_path / "x.csv", rows(5000))
     report = train(path, "--out", tmp_path / "run", "--scale", "standard", "--samples", "300")
-    assert report["samples"] == running.WARM_UP
+    assert report["samples"] == WARM_UP
 
 
 def test_what_cannot_grow_is_said(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", rows(3000))
-    args = ["train", str(tmp_path / "x.npy"), "--out", str(tmp_path / "run"), "--follow", "--samples", "2000", *SMALL]
-    result = runner.invoke(app, args)
-    assert result.exit_code == 0, result.output
-    assert "x.npy cannot grow: --follow will wait for nothing" in result.output
-    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / keeping.EVENTS).read_text().splitlines()]
+    args = ["train", tmp_path / "x.npy", "--out", tmp_path / "run", "--follow", "--samples", "2000", *SMALL]
+    assert "x.npy cannot grow: --follow will wait until it is interrupted" in streamgmm(*args).words
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / EVENTS).read_text().splitlines()]
     assert kinds[-2:] == ["stop", "checkpoint"]
     assert "idle" not in kinds

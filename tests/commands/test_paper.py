@@ -1,3 +1,5 @@
+"""Tables of the paper: records, resuming, and the command."""
+
 from __future__ import annotations
 
 import json
@@ -10,11 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamgmm import StreamGMMError
+from streamgmm.paper import tables
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.runs import Run, measure_all
 
 
 def count(run: Run) -> dict:
-    """A measurement that leaves a trace of having been made."""
+    """Measure a run, and count how often that was done."""
     trace = Path(run.settings["trace"]) / f"{run.seed}.txt"
     trace.write_text(trace.read_text() + "x" if trace.exists() else "x")
     if run.seed == run.settings.get("broken"):
@@ -22,7 +27,7 @@ def count(run: Run) -> dict:
     return {"square": run.seed**2}
 
 
-def test_interrupted_tables_go_on(tmp_path: Path) -> None:
+def test_interrupted_tables_resume(tmp_path: Path) -> None:
     records, trace = tmp_path / "records", tmp_path / "trace"
     trace.mkdir()
     settings = {"trace": str(trace)}
@@ -44,27 +49,25 @@ def test_a_failing_run_is_not_recorded(tmp_path: Path) -> None:
     assert not (tmp_path / "records" / runs[1].file).exists()
 
 
-def test_the_rules_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def save_isolet(folder: Path, x: np.ndarray, n_train: int) -> None:
+    labels = np.ones(len(x), np.uint8)
+    parts = {"x_train": x[:n_train], "y_train": labels[:n_train], "x_test": x[n_train:], "y_test": labels[n_train:]}
+    np.savez(folder / "isolet.npz", **parts)
+
+
+@pytest.fixture
+def few_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a small and easy ISOLET."""
     rng = np.random.default_rng(0)
     x = np.clip(rng.normal(rng.integers(2, size=(700, 1)) - 0.5, 0.4, (700, 12)), -1, 1).astype(np.float32)
-    labels = np.ones(700, np.uint8)
-    np.savez(tmp_path / "isolet.npz", x_train=x[:600], y_train=labels[:600], x_test=x[600:], y_test=labels[600:])
+    save_isolet(tmp_path, x, 600)
     monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
-    command = [sys.executable, "-m", "streamgmm.cli", "paper", "rules", "--quick", "--dataset", "isolet"]
-    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    table = json.loads(done.stdout)["rules"][0]
-    assert table["columns"][-1] == "batch EM"
-    natural, batch = (float(cell.split(" ±")[0]) for cell in table["rows"][0][-2:])
-    assert abs(natural - batch) < 2  # the same data at the same scale
-    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert table["rows"][0][-1] in again.stdout
-    records = list((tmp_path / "runs" / "paper" / "quick").glob("*.json"))
-    assert len(records) == 3 + 3  # the grid of sEM, its best among them; SGD, natural, batch EM
+    return tmp_path
 
 
 @pytest.fixture
 def few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose MNIST is small and easy."""
+    """A folder with a small and easy MNIST."""
     rng = np.random.default_rng(0)
     labels = np.arange(2000) % 10
     centres = rng.integers(256, size=(10, 28, 28))
@@ -74,30 +77,65 @@ def few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def quick_plan(folder: Path, name: str) -> Plan:
+    return Plan([name], 1, 2, folder / "records", quick=True)
+
+
+def test_the_rules_table(few_letters: Path) -> None:
+    plan = quick_plan(few_letters, "isolet")
+    [table] = tables.make("rules", plan)
+    assert table.columns[-1] == "batch EM"
+    natural, batch = (float(cell.split(" ±")[0]) for cell in table.rows[0][-2:])
+    assert abs(natural - batch) < 2  # the same data at the same scale
+    records = {p.name: p.stat().st_mtime_ns for p in plan.folder.glob("*.json")}
+    assert len(records) == 3 + 3  # the grid of sEM, which has the best settings; SGD, natural, batch EM
+    assert tables.make("rules", plan) == [table]
+    assert {p.name: p.stat().st_mtime_ns for p in plan.folder.glob("*.json")} == records
+
+
+@pytest.mark.parametrize("name", ["initialisation", "clustering", "drift", "figures"])
+def test_tables(few_digits: Path, name: str) -> None:
+    plan = quick_plan(few_digits, "mnist")
+    assert tables.seconds([name], plan) > 0
+    made = tables.make(name, plan)
+    assert made[0].rows
+    assert all(len(row) == len(table.columns) for table in made for row in table.rows)
+    assert made[0].markdown() in (plan.folder / f"{name}-mnist.md").read_text(encoding="utf8")
+    if name == "figures":
+        pictures = {p.name for p in (plan.folder / "pictures").iterdir()}
+        assert {"sparse.png", "filters.png", "centroids-mnist.png", "curve-mnist.png", "half-life.png"} <= pictures
+        assert "effect-tol-sgd.png" in pictures
+        claims = tables.make("claims", plan)  # from the same records
+        assert [table.title.split()[0] for table in claims] == ["Effect"] * 15 + ["Claim:"] * 3
+        assert all(len(row) == len(table.columns) for table in claims for row in table.rows)
+    if name == "initialisation":
+        assert made[0].rows[0][:2] == ["MNIST", "205.5 ± 1.1"]  # published, next to ours
+
+
+def test_a_table_without_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_isolet(tmp_path, np.zeros((20, 5), np.float32), 10)
+    monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
+    with pytest.raises(StreamGMMError, match="clustering has no table for isolet"):
+        tables.make("clustering", quick_plan(tmp_path, "isolet"))
+
+
 def paper(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "streamgmm.cli", "paper", *arguments, "--quick", "--dataset", "mnist"]
+    return [sys.executable, "-m", "streamgmm", "paper", *arguments]
 
 
-@pytest.mark.parametrize("table", ["initialisation", "clustering", "drift", "figures"])
-def test_tables(few_digits: Path, table: str) -> None:
-    done = subprocess.run([*paper(table), "--json"], cwd=few_digits, capture_output=True, text=True, check=True)
+def test_the_command_prints_tables_as_json_or_markdown(few_letters: Path) -> None:
+    command = paper("initialisation", "--quick", "--dataset", "isolet")
+    done = subprocess.run([*command, "--json"], cwd=few_letters, capture_output=True, text=True, check=True)
     assert "minutes" in done.stderr
-    made = json.loads(done.stdout)[table]
-    assert made[0]["rows"]
-    written = (few_digits / "runs" / "paper" / "quick" / f"{table}-mnist.md").read_text(encoding="utf8")
-    assert made[0]["title"] in written
-    if table == "figures":
-        pictures = few_digits / "runs" / "paper" / "quick" / "pictures"
-        assert {"sparse.png", "filters.png", "centroids-mnist.png"} <= {p.name for p in pictures.iterdir()}
-    if table == "initialisation":
-        row = made[0]["rows"][0]
-        assert row[0] == "MNIST"
-        assert row[1] == "205.5 ± 1.1"  # published, beside ours
-        assert len(row) == len(made[0]["columns"])
+    table = json.loads(done.stdout)["initialisation"][0]
+    again = subprocess.run(command, cwd=few_letters, capture_output=True, text=True, check=True)
+    assert f"### {table['title']}" in again.stdout
+    assert " | ".join(map(str, table["rows"][0])) in again.stdout
+    assert (few_letters / "runs" / "paper" / "quick" / "initialisation-isolet.md").exists()
 
 
 def _left(group: int) -> list[str]:
-    """Processes of a group that are still there, where one can ask."""
+    """Return the processes of a group that still run, if ``ps`` is available."""
     if shutil.which("ps") is None:
         return []
     found = subprocess.run(["ps", "-eo", "pgid,stat,args"], capture_output=True, text=True, check=True).stdout
@@ -106,15 +144,15 @@ def _left(group: int) -> list[str]:
     ]
 
 
-def test_a_killed_run_gives_the_same_tables(few_digits: Path) -> None:
-    command = paper("streaming")
+def test_a_killed_command_resumes_to_the_same_tables(few_digits: Path) -> None:
+    command = paper("streaming", "--quick", "--dataset", "mnist")
     whole = subprocess.run([*command, "--out", "whole"], cwd=few_digits, capture_output=True, text=True, check=True)
     records = few_digits / "cut" / "quick"
     running = subprocess.Popen(
         [*command, "--out", "cut"], cwd=few_digits, stderr=subprocess.DEVNULL, start_new_session=True
     )
     while running.poll() is None and not list(records.glob("mnist-*.json")):
-        pass
+        time.sleep(0.01)
     running.kill()
     running.wait()
     deadline = time.monotonic() + 30
@@ -130,39 +168,21 @@ def test_a_killed_run_gives_the_same_tables(few_digits: Path) -> None:
     assert {n: (records / n).stat().st_mtime_ns for n in before} == before
 
 
-def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "streamgmm.cli", "paper", "drift", "--dataset", "cifar"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+def refused(folder: Path, *arguments: str) -> str:
+    """Return the message of a command that fails without a traceback."""
+    done = subprocess.run(paper(*arguments), cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "data set 'cifar' is unknown" in done.stderr
     assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
 
 
-def test_a_table_without_anything_to_say_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.zeros((20, 5), np.float32)
-    np.savez(tmp_path / "isolet.npz", x_train=x, y_train=np.ones(20), x_test=x, y_test=np.ones(20))
-    monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
-    command = [sys.executable, "-m", "streamgmm.cli", "paper", "clustering", "--quick", "--dataset", "isolet"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "clustering has nothing to say about isolet" in " ".join(done.stderr.split())
+def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
+    assert "data set 'cifar' is unknown" in refused(tmp_path, "drift", "--dataset", "cifar")
 
 
-def test_all_missing_data_are_named_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_missing_data_sets_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    command = [
-        sys.executable,
-        "-m",
-        "streamgmm.cli",
-        "paper",
-        "streaming",
-        "--dataset",
-        "svhn",
-        "--dataset",
-        "notmnist",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "svhn.npz was not found" in " ".join(done.stderr.split())
-    assert "notmnist.npz was not found" in " ".join(done.stderr.split())
+    message = refused(tmp_path, "streaming", "--dataset", "svhn", "--dataset", "notmnist")
+    assert "svhn.npz was not found" in message
+    assert "notmnist.npz was not found" in message

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.commands.test_train_score import streamgmm
+from tests.commands.command_line import streamgmm
 
 PICTURES = {"centroids", "deviations", "filters", "samples", "usage", "curve", "scores", "density"}
 
@@ -45,10 +46,39 @@ def test_samples(folder: Path) -> None:
     assert 950 < found["x"].mean() < 1100  # in the units of the source
 
 
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_samples_as_text(folder: Path, form: str) -> None:
+    done = streamgmm("sample", "numbers", "-n", "50", "--seed", "3", "--out", f"s.{form}", folder=folder)
+    assert f"50 samples in s.{form}" in done.stderr
+    text = (folder / f"s.{form}").read_text().splitlines()
+    rows = list(csv.DictReader(text)) if form == "csv" else [json.loads(line) for line in text]
+    assert len(rows) == 50
+    assert list(rows[0]) == ["x0", "x1", "x2", "component"]
+    streamgmm("sample", "numbers", "-n", "50", "--seed", "3", "--out", "s.npz", folder=folder)
+    found = np.load(folder / "s.npz")
+    np.testing.assert_allclose([[float(row[f"x{i}"]) for i in range(3)] for row in rows], found["x"])
+    assert [int(row["component"]) for row in rows] == found["components"].tolist()
+
+
+def test_samples_on_standard_output(folder: Path) -> None:
+    streamgmm("sample", "numbers", "-n", "50", "--out", "s.csv", folder=folder)
+    done = streamgmm("sample", "numbers", "-n", "50", "--out", "-", folder=folder)
+    assert done.stdout == (folder / "s.csv").read_text()
+    assert done.stderr == ""
+    assert not (folder / "-").exists()
+
+
+def test_samples_have_the_names_of_features(folder: Path) -> None:
+    (folder / "x.csv").write_text("hum,temp\n" + "0.1,0.2\n0.3,0.1\n" * 50)
+    streamgmm("train", "x.csv", "--components", "2", "--out", "named", folder=folder)
+    done = streamgmm("sample", "named", "-n", "3", "--out", "-", folder=folder)
+    assert done.stdout.splitlines()[0] == "hum,temp,component"
+
+
 def test_mistakes(folder: Path) -> None:
     def words(*arguments: str) -> str:
-        return " ".join(streamgmm(*arguments, folder=folder, fails=True).stderr.split())
+        return streamgmm(*arguments, folder=folder, fails=True).words
 
     assert "'20x20' does not fit 784 features" in words("plot", "images", "--shape", "20x20")
-    assert "neither a .png nor a .npz" in words("sample", "images", "--out", "s.txt")
+    assert "unsupported extension; expected .png, .csv, .ndjson, .npz" in words("sample", "images", "--out", "s.txt")
     assert "does not exist" in words("plot", "nothing")

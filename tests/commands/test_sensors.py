@@ -9,30 +9,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture, keeping
-from streamgmm.cli import app
-from streamgmm.running import Journey
-from streamgmm.streams import SourceError, open_source
+from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.core.settings import Settings
+from streamgmm.engines import Serial
+from streamgmm.runs.options import RunOptions
+from streamgmm.runs.train import TrainingRun
+from streamgmm.sources import SourceError, open_source
+from streamgmm.storage import load_model
+from streamgmm.storage.run_folder import EVENTS, MODEL, latest_checkpoint
+from tests.commands.command_line import COMMAND, streamgmm
 
-COMMAND = [sys.executable, "-m", "streamgmm.cli"]
 RNG = np.random.default_rng(0)
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-def streamgmm(*arguments: object, folder: Path, fails: bool = False) -> Result:
-    with chdir(folder):
-        done = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert (done.exit_code != 0) == fails, done.output
-    return done
 
 
 def log(path: Path, count: int, mean: float) -> Path:
@@ -49,87 +43,89 @@ def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def kinds(run: Path) -> list[str]:
-    path = run / keeping.EVENTS
+    path = run / EVENTS
     return [json.loads(line)["kind"] for line in path.read_text().splitlines()] if path.exists() else []
 
 
 class TestFollowing:
-    def journey(self, folder: Path, stop: Callable[[Journey], bool]) -> Journey:
-        model = StreamingGaussianMixture(4, random_state=0)
-        journey = Journey(folder / "run", open_source(str(folder / "x.csv"), follow=True), model, passes=None)
-        journey.folder.mkdir(exist_ok=True)
-        journey.stop = lambda: stop(journey)
-        return journey
+    def follow(self, folder: Path, stop: Callable[[TrainingRun], bool], **options: Any) -> TrainingRun:
+        source = open_source(str(folder / "x.csv"), follow=True)
+        run = TrainingRun(folder / "run", source, Settings(4), Serial(), RunOptions(passes=None, **options))
+        run.folder.mkdir(exist_ok=True)
+        run.stop = lambda: stop(run)
+        for _ in run.go():
+            pass
+        return run
 
     @pytest.mark.parametrize("away_first", [True, False])
     def test_a_log_that_is_moved_away_and_begun_anew(self, tmp_path: Path, away_first: bool) -> None:
         log(tmp_path / "x.csv", 3000, 1)
 
-        def stop(journey: Journey) -> bool:
-            if journey.place.samples == 3000 and "idle" in kinds(journey.folder) and not moved:
+        def stop(run: TrainingRun) -> bool:
+            if run.progress.samples == 3000 and "idle" in kinds(run.folder) and not moved:
                 moved.append(True)
                 if away_first:
                     (tmp_path / "x.csv").rename(tmp_path / "x.csv.1")
                 log(tmp_path / "new.csv", 5000, 2).rename(tmp_path / "x.csv")
-            return journey.place.samples >= 8000
+            return run.progress.samples >= 8000
 
         moved: list[bool] = []
-        journey = self.journey(tmp_path, stop)
-        with pytest.warns(UserWarning, match=r"x.csv is another file now"):
-            for _ in journey.go():
-                pass
-        assert journey.place.samples == 8000
-        assert journey.place.position["row"] == 5000
-        assert "replaced" in kinds(journey.folder)
+        with pytest.warns(UserWarning, match=r"x\.csv was replaced"):
+            run = self.follow(tmp_path, stop)
+        assert run.progress.samples == 8000
+        assert run.progress.position is not None
+        assert run.progress.position["row"] == 5000
+        assert "replaced" in kinds(run.folder)
 
     def test_a_log_that_was_empty_at_first_is_known_by_what_came_later(self, tmp_path: Path) -> None:
         (tmp_path / "x.csv").write_text("a,b\n")
 
-        def stop(journey: Journey) -> bool:
-            if not journey.place.samples:
+        def stop(run: TrainingRun) -> bool:
+            if not run.progress.samples:
                 log(tmp_path / "x.csv", 3000, 1)
-            return journey.place.samples >= 3000
+            return run.progress.samples >= 3000
 
-        for _ in self.journey(tmp_path, stop).go():
-            pass
+        self.follow(tmp_path, stop)
         log(tmp_path / "x.csv", 5000, 2)
         done = streamgmm("train", "x.csv", "--out", "run", "--resume", "--json", folder=tmp_path)
         assert json.loads(done.stdout)["samples"] == 8000
 
-    def test_a_slow_log_is_saved_and_does_not_fill_the_disk(self, tmp_path: Path) -> None:
+    def test_a_slow_log_is_saved_and_does_not_fill_the_disk(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("streamgmm.runs.train.IDLE_SECONDS", 0.5 / 3)  # six seconds in two
+        monkeypatch.setattr("streamgmm.runs.train.FIRST_PAUSE", 1 / 3)
         log(tmp_path / "x.csv", 3000, 1)
         began = time.monotonic()
 
-        def stop(journey: Journey) -> bool:
+        def stop(run: TrainingRun) -> bool:
             with (tmp_path / "x.csv").open("a") as file:
                 file.write("1.5000,1.5000\n")
-            return time.monotonic() - began > 6
+            return time.monotonic() - began > 2
 
-        journey = self.journey(tmp_path, stop)
-        journey.checkpoint_seconds = 0.1
-        for _ in journey.go():
-            pass
-        assert journey.place.samples > 3005
-        assert len(kinds(journey.folder)) - kinds(journey.folder).count("check") < 20
+        run = self.follow(tmp_path, stop, checkpoint_seconds=0.03)
+        assert run.progress.samples > 3005
+        assert len(kinds(run.folder)) - kinds(run.folder).count("check") < 20
 
     def test_a_silent_pipe_is_saved(self, tmp_path: Path) -> None:
         script = (
-            "import pathlib; from streamgmm import StreamingGaussianMixture; from streamgmm.running import Journey\n"
-            "from streamgmm.streams import open_source; source = open_source('-', follow=True)\n"
-            "folder, model = pathlib.Path('.'), StreamingGaussianMixture(4)\n"
-            "for _ in Journey(folder, source, model, passes=None, checkpoint_seconds=0.3).go(): pass"
+            "import pathlib; from streamgmm.core.settings import Settings; from streamgmm.engines import Serial\n"
+            "from streamgmm.runs.options import RunOptions; from streamgmm.runs.train import TrainingRun\n"
+            "from streamgmm.sources import open_source\n"
+            "source, options = open_source('-', follow=True), RunOptions(passes=None, checkpoint_seconds=0.3)\n"
+            "for _ in TrainingRun(pathlib.Path('.'), source, Settings(4), Serial(), options).go(): pass"
         )
         with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdin=subprocess.PIPE) as going:
             try:
                 assert going.stdin is not None
                 going.stdin.write("".join(f"{a:.4f},{b:.4f}\n" for a, b in RNG.uniform(0, 1, (500, 2))).encode())
                 going.stdin.flush()
-                until((tmp_path / keeping.MODEL).exists)
+                until((tmp_path / MODEL).exists)
             finally:
                 going.kill()
-        known = keeping.resume(tmp_path)
+        known = latest_checkpoint(tmp_path)
         assert known is not None
-        assert known[1].samples > 0
+        assert known[1].progress.samples > 0
 
     def test_a_pipe_that_stays_silent_can_be_left(self, tmp_path: Path) -> None:
         command = [*COMMAND, "train", "-", "--out", "run"]
@@ -145,12 +141,12 @@ class TestNames:
     def train(self, folder: Path, text: str, *arguments: object) -> list[str] | None:
         (folder / "x.csv").write_text(text)
         streamgmm("train", "x.csv", "--components", "2", "--out", "run", *arguments, folder=folder)
-        return keeping.feature_names(keeping.open_model(folder / "run" / keeping.MODEL).model)
+        return load_model(folder / "run" / MODEL).feature_names
 
     def test_without_a_heading_columns_go_by_number(self, tmp_path: Path) -> None:
         rows = [f"2024-01-{d:02},1.{d},-0.{d},2.{d}\n" for d in range(1, 29)]
         assert self.train(tmp_path, "".join(rows), "--columns", "1,2,3") is None
-        assert StreamingGaussianMixture.load(tmp_path / "run" / keeping.MODEL).n_samples_seen_ == 28
+        assert StreamingGaussianMixture.load(tmp_path / "run" / MODEL).n_samples_seen_ == 28
         (tmp_path / "y.csv").write_text("".join(rows[5:]))
         scores = streamgmm("score", "run", "y.csv", "--columns", "1,2,3", folder=tmp_path).stdout
         assert len(scores.splitlines()) == 1 + 23
@@ -195,7 +191,7 @@ class TestNames:
 
     def test_an_id_is_no_feature(self, tmp_path: Path) -> None:
         (tmp_path / "x.csv").write_text("a,b\n1,2\n")
-        with pytest.raises(SourceError, match="cannot be both"):
+        with pytest.raises(SourceError, match="is both a feature and the id"):
             open_source(str(tmp_path / "x.csv"), columns=["a", "b"], id_column="a")
 
     def test_names_in_capitals(self, tmp_path: Path) -> None:
@@ -225,7 +221,7 @@ class TestObjects:
 
     def test_features_that_come_later_are_named(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, *[{"a": 1.0}] * 1500, {"a": 2, "b": 3})
-        with pytest.warns(UserWarning, match="'b' in some rows, which the first rows had not"):
+        with pytest.warns(UserWarning, match="'b', which the first rows lack; it is ignored"):
             rows = np.concatenate([c.rows for c in open_source(path, missing=True).chunks()])
         assert rows.shape == (1501, 1)
 
@@ -239,7 +235,7 @@ class TestObjects:
         (chunk,) = open_source(path, id_column="0").chunks()
         assert chunk.ids == ("x", "y")
         assert chunk.rows.tolist() == [[1, 2], [3, 4]]
-        with pytest.raises(SourceError, match="none called 'nosuch'"):
+        with pytest.raises(SourceError, match="3 values; expected one at 'nosuch'"):
             list(open_source(path, id_column="nosuch").chunks())
 
 
@@ -258,9 +254,7 @@ class TestTables:
     def test_vectors_that_are_not_whole_can_be_left_out(self, tmp_path: Path, column: list[Any]) -> None:
         self.write(tmp_path, {"x": column})
         arguments = ["--components", "2", "--out", "run", "--json"]
-        assert "--bad-rows skip" in str(
-            streamgmm("train", "x.parquet", *arguments, folder=tmp_path, fails=True).exception
-        )
+        assert "--bad-rows skip" in streamgmm("train", "x.parquet", *arguments, folder=tmp_path, fails=True).words
         done = streamgmm("train", "x.parquet", *arguments, "--bad-rows", "skip", folder=tmp_path)
         outcome = json.loads(done.stdout)
         assert outcome["samples"] == 2
@@ -270,9 +264,8 @@ class TestTables:
         self.write(tmp_path, {"a": [1.0, 2.0, 3.0], "b": [1.0, None, 3.0]})
         arguments = ["--components", "2", "--out", "run", "--json", "--bad-rows", "skip"]
         assert json.loads(streamgmm("train", "x.parquet", *arguments, folder=tmp_path).stdout)["samples"] == 2
-        assert (
-            len(streamgmm("score", "run", "x.parquet", "--bad-rows", "skip", folder=tmp_path).stdout.splitlines()) == 3
-        )
+        scores = streamgmm("score", "run", "x.parquet", "--bad-rows", "skip", folder=tmp_path).stdout
+        assert len(scores.splitlines()) == 3
 
     def test_coded_numbers_are_numbers(self, tmp_path: Path) -> None:
         pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -331,7 +324,7 @@ class TestScores:
     @quiet
     def test_nothing_but_gaps(self) -> None:
         detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, allow_nan=True))
-        with pytest.raises(ValueError, match="none of the 30 rows of X holds a number"):
+        with pytest.raises(ValueError, match="none of the 30 rows of X contains a number"):
             detector.fit(np.full((30, 3), np.nan))
 
 

@@ -1,4 +1,4 @@
-"""A real browser and a real server for tests of the page."""
+"""A browser and a server for tests of the page."""
 
 from __future__ import annotations
 
@@ -15,18 +15,26 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+SERVE = """
+import sys
+from pathlib import Path
+from streamgmm.dashboard.server import serve
+
+serve(Path(sys.argv[1]), 0, ready=lambda address: print(address, flush=True))
+"""
 
 
 def need_chromium() -> str:
+    """Return the path of Chromium; without it, skip the test, or fail on CI."""
     if CHROMIUM is None:
         without = pytest.fail if os.environ.get("CI") else pytest.skip
-        without("there is no Chromium on this machine (Debian: apt-get install chromium)")
+        without("Chromium is not installed (Debian: apt-get install chromium)")
     return str(CHROMIUM)
 
 
 @contextmanager
 def chromium(folder: Path) -> Iterator[Any]:
-    """A browser with an empty profile."""
+    """Start a browser with an empty profile."""
     path = need_chromium()
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
@@ -37,13 +45,13 @@ def chromium(folder: Path) -> Iterator[Any]:
 
 @contextmanager
 def served(run: Path) -> Iterator[str]:
-    """The address of the page of a run; whatever the server says on standard error must not be a traceback."""
-    command = [sys.executable, "-m", "streamgmm.cli", "dashboard", str(run), "--port", "0"]
+    """Serve the page of a run in another process, which must not print a traceback; yield the address."""
+    command = [sys.executable, "-c", SERVE, str(run)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
-        yield server.stdout.readline().split()[0]
+        yield server.stdout.readline().strip()
     finally:
         server.terminate()
-        _, said = server.communicate(timeout=30)
-    assert "Traceback" not in said, said
+        _, errors = server.communicate(timeout=30)
+    assert "Traceback" not in errors, errors

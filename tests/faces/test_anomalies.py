@@ -10,20 +10,29 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
-from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import check_estimator
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
-from streamgmm.anomalies import RecentQuantiles
-from streamgmm.checkpoint import ModelFileError
-from streamgmm.keeping import open_model
-from streamgmm.running import Journey
-from streamgmm.streams import open_source
-from streamgmm.streams.glyphs import Glyphs
+from streamgmm.core.settings import Settings
+from streamgmm.engines import Serial
+from streamgmm.errors import ModelFileError
+from streamgmm.monitoring import RecentQuantiles
+from streamgmm.runs.train import TrainingRun
+from streamgmm.sources import open_source
+from streamgmm.sources.synthetic.glyphs import Glyphs
+from streamgmm.storage import load_model
 from tests.faces.test_scikit_learn import SHUFFLED
 from tests.quality.data import images
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def recent_scores(detector: StreamingAnomalyDetector, folder: Path) -> RecentQuantiles:
+    """The sketch of scores that a detector saves."""
+    detector.save(folder / "recent.safetensors")
+    monitor = load_model(folder / "recent.safetensors").monitor
+    assert monitor is not None
+    return monitor.scores
 
 
 @quiet
@@ -96,7 +105,7 @@ def test_files(letters: StreamingAnomalyDetector, tmp_path: Path) -> None:
     assert other.offset_ == whole.offset_
     np.testing.assert_array_equal(other.mixture_.means_, whole.mixture_.means_)
     strict = StreamingAnomalyDetector.load(tmp_path / "d.safetensors", contamination=0.2)
-    assert strict.offset_ == strict._quantiles.quantile(0.2) > letters.offset_
+    assert strict.offset_ == recent_scores(letters, tmp_path).quantile(0.2) > letters.offset_
     assert StreamingGaussianMixture.load(tmp_path / "d.safetensors").n_components == 64
 
 
@@ -109,10 +118,10 @@ def test_a_detector_that_knows_nothing_yet_can_be_kept(tmp_path: Path) -> None:
 def test_files_of_others(tmp_path: Path) -> None:
     x = np.random.default_rng(0).random((100, 5))
     StreamingGaussianMixture(4, random_state=0).partial_fit(x).save(tmp_path / "m")
-    with pytest.raises(ModelFileError, match="holds a mixture alone"):
+    with pytest.raises(ModelFileError, match="holds only a mixture"):
         StreamingAnomalyDetector.load(tmp_path / "m")
     StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).partial_fit(x).save(tmp_path / "d")
-    with pytest.raises(InvalidParameterError, match="contamination"):
+    with pytest.raises(ValueError, match=r"contamination is 0\.7; expected a share"):
         StreamingAnomalyDetector.load(tmp_path / "d", contamination=0.7)
     with pytest.raises(NotFittedError):
         StreamingAnomalyDetector().save(tmp_path / "e")
@@ -121,17 +130,17 @@ def test_files_of_others(tmp_path: Path) -> None:
 def test_the_model_of_a_run_is_a_detector(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(0.5, 0.3, (20_000, 6)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
-    model = StreamingGaussianMixture(4, random_state=0)
-    for _ in Journey(tmp_path, open_source(str(tmp_path / "x.npy")), model).go():
+    for _ in TrainingRun(tmp_path, open_source(str(tmp_path / "x.npy")), Settings(4), Serial()).go():
         pass
     detector = StreamingAnomalyDetector.load(tmp_path / "model.safetensors", contamination=0.05)
     assert abs((detector.predict(x) == -1).mean() - 0.05) < 0.015
-    detector.save(tmp_path / "d.safetensors")
-    assert len(open_model(tmp_path / "d.safetensors").recent.scores) == len(detector._quantiles)
+    known = load_model(tmp_path / "model.safetensors").monitor
+    assert known is not None
+    assert len(recent_scores(detector, tmp_path)) == len(known.scores)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_weights_are_counts(method: str) -> None:
+def test_weights_are_counts(method: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.permutation(np.concatenate([rng.normal(0.3, 0.2, (3000, 4)), rng.normal(0.8, 0.2, (1500, 4))]))
     counts = rng.integers(0, 4, len(x))
@@ -139,7 +148,7 @@ def test_weights_are_counts(method: str) -> None:
     weighted = getattr(StreamingAnomalyDetector(mixture, 0.1), method)(x, sample_weight=counts)
     share = counts[weighted.predict(x) == -1].sum() / counts.sum()
     assert abs(share - 0.1) < (0.002 if method == "fit" else 0.05)
-    assert len(weighted._quantiles) <= counts.sum()
+    assert len(recent_scores(weighted, tmp_path)) <= counts.sum()
     np.testing.assert_array_equal(
         weighted.mixture_.means_, getattr(mixture, method)(np.repeat(x, counts, axis=0)).means_
     )
@@ -147,17 +156,17 @@ def test_weights_are_counts(method: str) -> None:
         getattr(StreamingAnomalyDetector(mixture), method)(x, sample_weight=np.zeros(len(x)))
 
 
-def test_fractions_of_weights_add_up() -> None:
+def test_fractions_of_weights_add_up(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(0.5, 0.3, (8000, 4))
     mixture = StreamingGaussianMixture(4, random_state=0)
     halves = StreamingAnomalyDetector(mixture, 0.05).partial_fit(x, sample_weight=np.full(8000, 0.5))
     whole = StreamingAnomalyDetector(mixture, 0.05).partial_fit(x)
-    assert abs(len(halves._quantiles) - len(whole._quantiles) / 2) < 200
+    assert abs(len(recent_scores(halves, tmp_path)) - len(recent_scores(whole, tmp_path)) / 2) < 200
     assert abs((halves.predict(x) == -1).mean() - 0.05) < 0.02
     fitted = StreamingAnomalyDetector(mixture, 0.05).fit(x, sample_weight=np.full(8000, 0.25))
-    assert len(fitted._quantiles) == 2000
+    assert len(recent_scores(fitted, tmp_path)) == 2000
     many = StreamingAnomalyDetector(mixture, 0.05).fit(x[:10], sample_weight=np.full(10, 3000.0))
-    assert len(many._quantiles) <= 40_000
+    assert len(recent_scores(many, tmp_path)) <= 40_000
 
 
 def test_nothing_is_flagged_before_anything_is_known() -> None:
@@ -191,3 +200,35 @@ def test_bad_rows_change_nothing(letters: StreamingAnomalyDetector) -> None:
         other.partial_fit(x)
     assert other.offset_ == letters.offset_
     np.testing.assert_array_equal(other.mixture_.means_, letters.mixture_.means_)
+
+
+def test_what_training_cannot_change_any_more() -> None:
+    """The mixture of a detector that has begun keeps its settings; the contamination may change."""
+    x = np.random.default_rng(0).normal(0.5, 0.3, (4000, 4))
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0), 0.05).partial_fit(x)
+    before, offset = detector.mixture_.means_, detector.offset_
+    changes: dict[str, object] = {"rule": "sgd", "n_components": 9, "half_life": 500.0, "allow_nan": True, "period": 70}
+    for name, value in changes.items():
+        was = detector.get_params()[f"mixture__{name}"]
+        detector.set_params(**{f"mixture__{name}": value})
+        with pytest.raises(
+            ValueError, match=rf"^mixture\.{name} is .*, but training began with .*start again with fit"
+        ):
+            detector.partial_fit(x)
+        detector.set_params(**{f"mixture__{name}": was})
+    np.testing.assert_array_equal(detector.mixture_.means_, before)
+    detector.set_params(mixture__n_jobs=2, mixture__verbose=0, contamination=0.2).partial_fit(x)
+    assert detector.offset_ > offset
+    assert abs((detector.predict(x) == -1).mean() - 0.2) < 0.03
+    detector.set_params(mixture=StreamingGaussianMixture(9, random_state=0)).fit(x)
+    assert detector.mixture_.n_components == 9
+    detector.partial_fit(x)
+
+
+def test_a_loaded_detector_refuses_changes_too(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((100, 5))
+    StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).partial_fit(x).save(tmp_path / "d")
+    detector = StreamingAnomalyDetector.load(tmp_path / "d").partial_fit(x)
+    detector.set_params(mixture__batch_size=7)
+    with pytest.raises(ValueError, match=r"mixture\.batch_size is 7, but training began with 1"):
+        detector.partial_fit(x)

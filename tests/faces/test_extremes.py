@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from streamgmm import Mixture, StochasticEM, StreamingGaussianMixture
-from streamgmm.grid import Grid, filters
-from streamgmm.training import Pending
+from streamgmm.core.batches import PartialBatch
+from streamgmm.core.grid import Grid, filters
 
 
 def blobs(count: int, seed: int = 0) -> np.ndarray:
@@ -24,7 +24,7 @@ def test_variances_in_single_precision_stay_after_very_many_samples() -> None:
     deviations = np.linspace(0.25, 1, 16)
     x = 0.5 + deviations * np.random.default_rng(0).standard_normal((300_000, 16))
     model = StreamingGaussianMixture(1, period=20_000, random_state=0).partial_fit(x[:100_000].astype(np.float32))
-    model._training.rule_state["counts"][:] = 3e7  # as after so many samples
+    model.trainer_.tensors()["rule.counts"][:] = 3e7  # as after so many samples
     for _ in range(3):
         model.partial_fit(x.astype(np.float32))
     np.testing.assert_allclose(model.covariances_[0], np.maximum(x.var(0), 1 / 20), rtol=0.03)
@@ -118,7 +118,7 @@ def test_swapped_bytes_stay_single() -> None:
 
 
 def test_a_batch_takes_no_more_room_than_it_has_rows() -> None:
-    pending = Pending(np.empty((0, 3)), 10**9)
+    pending = PartialBatch(3, np.dtype(np.float64), 10**9)
     for start in range(0, 3000, 7):
         pending.add(np.arange(3.0 * start, 3.0 * (start + 7)).reshape(7, 3))
     np.testing.assert_array_equal(pending.rows, np.arange(3.0 * len(pending)).reshape(-1, 3))

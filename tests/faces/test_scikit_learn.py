@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from streamgmm import SGD, Natural, StochasticEM, StreamingGaussianMixture, inputs
+from streamgmm import SGD, Natural, StochasticEM, StreamingGaussianMixture
+from streamgmm.estimators.weights import check_counts
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 METHODS = [
@@ -83,7 +84,7 @@ def test_names_of_the_contract(blobs: np.ndarray) -> None:
     for name in ("weights_", "means_", "precisions_", "covariances_"):
         values = getattr(model, name)
         assert not values.flags.writeable
-        assert not np.shares_memory(values, model._training.parameters.means_buffer)
+        assert not np.shares_memory(values, model.trainer_.parameters.buffers["means"])
     assert model.weights_.sum() == pytest.approx(1)
     np.testing.assert_allclose(model.covariances_ * model.precisions_, 1)
 
@@ -190,7 +191,7 @@ def test_rules_and_random_states(blobs: np.ndarray) -> None:
     still = StreamingGaussianMixture(4, rule="sgd", annealing=False, random_state=0).fit(blobs)
     assert (still.sigma_, still.learning_rate_) == (0.01, 0.001)
     ring = StreamingGaussianMixture(4, grid="ring", random_state=0).fit(blobs)
-    assert (ring._training.grid.rows, ring._training.grid.columns) == (1, 4)
+    assert (ring.trainer_.grid.rows, ring.trainer_.grid.columns) == (1, 4)
 
 
 def test_warnings_name_the_remedy(blobs: np.ndarray) -> None:
@@ -267,7 +268,7 @@ def test_what_training_cannot_change_any_more(tmp_path: Path) -> None:
     model = StreamingGaussianMixture(4, random_state=0).partial_fit(x)
     before = model.means_
     model.set_params(rule="sgd")
-    with pytest.raises(ValueError, match=r"rule is 'sgd', but training began with 'natural'.* begin anew with fit"):
+    with pytest.raises(ValueError, match=r"rule is 'sgd', but training began with 'natural'.* start again with fit"):
         model.partial_fit(x)
     np.testing.assert_array_equal(model.means_, before)
     model.set_params(allow_nan=True)
@@ -285,4 +286,13 @@ def test_weights_that_are_no_counts() -> None:
     with pytest.raises(ValueError, match=r"sum to 1e\+21; .* Divide them by 1e\+20"):
         StreamingGaussianMixture(4).partial_fit(x, sample_weight=np.full(10, 1e20))
     with pytest.warns(UserWarning, match=r"are 1.5e\+05 on average; .* 1.5e\+06 steps"):
-        inputs.sample_weights(np.full(10, 150_000), x)
+        check_counts(np.full(10, 150_000), 10)
+
+
+def test_bytes_are_the_numbers_they_are() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(3, size=(500, 20), dtype=np.uint8)
+    here = StreamingGaussianMixture(4, random_state=0).partial_fit(rows)
+    there = StreamingGaussianMixture(4, random_state=0).partial_fit(rows.astype(np.float64))
+    np.testing.assert_array_equal(here.means_, there.means_)
+    np.testing.assert_array_equal(here.score_samples(rows), there.score_samples(rows.astype(np.float64)))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgmm import SGD, Natural, StochasticEM, StreamingAnomalyDetector, StreamingGaussianMixture
+from tests.conftest import make_trainer
 
 RULES = ["sgd", "natural", "sem"]
 SMALL = {"n_components": 9, "period": 50, "random_state": 0}
@@ -85,7 +86,8 @@ class TestWeights:
         ("weights", "message"),
         [
             (np.full(50, -1.0), "[Nn]egative"),
-            (np.ones(49), "shape"),
+            (np.ones(49), "has 49 entries; expected 50"),
+            (np.ones((50, 1)), "shape"),
             (np.zeros(50), "zero"),
             (np.full(50, np.nan), "NaN"),
         ],
@@ -173,7 +175,7 @@ class TestMissingValues:
         assert_same(one, other)
 
     def test_a_k_means_start_cannot(self) -> None:
-        with pytest.raises(ValueError, match="k-means start cannot do with missing values"):
+        with pytest.raises(ValueError, match="k-means start does not support missing values"):
             StreamingGaussianMixture(rule=StochasticEM(start_from="kmeans"), allow_nan=True).partial_fit(rows(100))
 
     def test_a_detector_takes_them(self) -> None:
@@ -211,9 +213,9 @@ class TestDrift:
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.parametrize("threads", [1, 2])
     def test_a_change_is_noticed_once(self, rule: str, threads: int) -> None:
-        model = StreamingGaussianMixture(4, rule=rule, period=200, n_jobs=threads, random_state=0)
-        before = model._learn(rows(20_000))
-        after = model._learn(1 - 2 * rows(20_000, seed=1))
+        trainer = make_trainer(6, threads=threads, n_components=4, rule=rule, period=200)
+        before = trainer.feed(rows(20_000))
+        after = trainer.feed(1 - 2 * rows(20_000, seed=1))
         assert not any(check.drift for check in before)
         assert [20_000 < c.samples <= 21_500 for c in after if c.drift] == [True]
 
@@ -222,7 +224,7 @@ class TestDrift:
         model = StreamingGaussianMixture(16, rule=rule, period=200, reheat=True, random_state=0)
         model.partial_fit(rows(40_000))
         assert model.sigma_ == 0.01
-        checks = model._learn(1 - 2 * rows(40_000, seed=1))
+        checks = model.trainer_.feed(1 - 2 * rows(40_000, seed=1))
         at = next(i for i, check in enumerate(checks) if check.drift)
         assert checks[at].sigma == pytest.approx(0.2)
         assert checks[at].learning_rate > 0.005

@@ -1,4 +1,4 @@
-"""Early abandoning changes nothing but the time."""
+"""Early abandoning changes only the time."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgmm import kernels
-from streamgmm.grid import filters, ring
-from tests.conftest import random_parameters
-
-BOUNDS = (1e-3, 20**0.5)
+from streamgmm.core.grid import filters, ring
+from streamgmm.native import NaturalStep, Samples, SGDStep, Steps, diagonal, padded
+from tests.kernels import BOUNDS, Mixture, random_mixture
 
 
-def learned(rule: str, p: kernels.Parameters, x: np.ndarray, scan_all: bool) -> tuple[kernels.Steps, list[np.ndarray]]:
-    """What one call of steps reports, and all that it has changed; ``p`` itself stays."""
+def learned(rule: str, p: Mixture, x: np.ndarray, scan_all: bool) -> tuple[Steps, list[np.ndarray]]:
+    """The report of one call, and everything that it has changed; ``p`` itself stays."""
     p, grid = p.copy(), filters(ring(len(p)), 0.01)
     if rule == "sgd":
-        report = kernels.sgd_steps(p, x, grid, rate=0.01, scale_bounds=BOUNDS, scan_all=scan_all)
+        report = diagonal.sgd_steps(p.model, Samples(x), grid, SGDStep(0.01, BOUNDS, scan_all))
         return report, [p.means, p.scales, p.logits, p.log_dets]
-    variances, counts = kernels.padded(1 / p.scales**2, p.dtype, 1), np.full(len(p), 3.0)
-    state = (p, variances, counts, np.zeros(len(p)))
-    report = kernels.natural_steps(*state, x, grid, growth=0.5, count_max=100.0, scale_bounds=BOUNDS, scan_all=scan_all)
+    variances, counts = padded(1 / p.scales**2, p.dtype, 1), np.full(len(p), 3.0)
+    step = NaturalStep(growth=0.5, count_max=100.0, scale_bounds=BOUNDS, scan_all=scan_all)
+    moments = p.moments(variances, counts)
+    report = diagonal.natural_steps(p.model, moments, Samples(x), grid, step, np.zeros(len(p)))
     return report, [p.means, p.scales, p.log_dets, variances, counts]
 
 
-def assert_same(rule: str, p: kernels.Parameters, x: np.ndarray) -> None:
+def assert_same(rule: str, p: Mixture, x: np.ndarray) -> None:
     (fast, changed), (full, expected) = learned(rule, p, x, False), learned(rule, p, x, True)
     np.testing.assert_array_equal(fast.losses, full.losses)
     np.testing.assert_array_equal(fast.max_components, full.max_components)
@@ -48,35 +47,35 @@ def test_winners_and_losses_are_those_of_the_full_scan(
     seed: int, components: int, features: int, spread: float, dtype: type, rule: str
 ) -> None:
     rng = np.random.default_rng(seed)
-    p = random_parameters(rng, components, features, dtype)
+    p = random_mixture(rng, components, features, dtype)
     near = p.means[rng.integers(components, size=100)]
     assert_same(rule, p, (near + spread * rng.normal(size=(100, features))).astype(dtype))
 
 
 @pytest.mark.parametrize("rule", ["sgd", "natural"])
-def test_most_is_not_even_looked_at(rule: str) -> None:
+def test_most_terms_are_never_read(rule: str) -> None:
     rng = np.random.default_rng(0)
-    p = kernels.Parameters(rng.random((64, 400), dtype=np.float32), np.full((64, 400), 4.4), np.zeros(64))
+    p = Mixture(rng.random((64, 400), dtype=np.float32), np.full((64, 400), 4.4), np.zeros(64))
     x = p.means[rng.integers(64, size=500)] + rng.normal(0, 0.25, (500, 400)).astype(np.float32)
-    fast, full = (int(learned(rule, p, x, scan_all)[0].looked[0]) for scan_all in (False, True))
+    fast, full = (int(learned(rule, p, x, scan_all)[0].terms_read[0]) for scan_all in (False, True))
     assert full == 500 * p.means_buffer.size
     assert fast < 0.4 * full
 
 
-def test_a_bad_bargain_is_given_up() -> None:
-    """Where components differ a little everywhere, abandoning looks at more than the full scan, and is stopped."""
+def test_abandoning_stops_where_it_does_not_pay() -> None:
+    """Where components differ a little everywhere, abandoning reads more terms than the full scan, and stops."""
     rng = np.random.default_rng(0)
     means = 0.5 + 0.001 * rng.normal(size=(32, 400))
-    p = kernels.Parameters(means.astype(np.float32), np.full(means.shape, 4.0), np.zeros(32))
+    p = Mixture(means.astype(np.float32), np.full(means.shape, 4.0), np.zeros(32))
     x = rng.random((500, 400)).astype(np.float32)
-    fast, full = (int(learned("sgd", p, x, scan_all)[0].looked[0]) for scan_all in (False, True))
+    fast, full = (int(learned("sgd", p, x, scan_all)[0].terms_read[0]) for scan_all in (False, True))
     assert fast < 1.05 * full
     assert_same("sgd", p, x)
 
 
 def test_every_width(width: str) -> None:
     rng = np.random.default_rng(0)
-    p = random_parameters(rng, 33, 400, np.float32)
+    p = random_mixture(rng, 33, 400, np.float32)
     x = p.means[rng.integers(33, size=200)] + rng.normal(0, 0.1, (200, 400)).astype(np.float32)
     for rule in ("sgd", "natural"):
         assert_same(rule, p, x)
@@ -86,16 +85,16 @@ def test_every_width(width: str) -> None:
 def test_the_lowest_of_equals_wins(dtype: type) -> None:
     rng = np.random.default_rng(1)
     means = np.repeat(rng.random((1, 300)), 9, axis=0).astype(dtype)
-    p = kernels.Parameters(means, np.ones_like(means), np.zeros(9))
+    p = Mixture(means, np.ones_like(means), np.zeros(9))
     x = rng.random((80, 300)).astype(dtype)
     assert_same("natural", p, x)
     report, _ = learned("natural", p, x, scan_all=False)
     assert report.wins[0] > 0
 
 
-def test_absurd_samples() -> None:
+def test_extreme_samples() -> None:
     rng = np.random.default_rng(2)
-    p = random_parameters(rng, 16, 256, np.float32)
+    p = random_mixture(rng, 16, 256, np.float32)
     x = rng.random((100, 256)).astype(np.float32)
     x[10], x[40, 3] = 1e30, -1e36
     assert_same("sgd", p, x)

@@ -1,18 +1,18 @@
-"""Native loops = equations.py, for every width, both float types and awkward sizes."""
+"""The kernel agrees with the reference for every width, both float types and awkward sizes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from streamgmm import equations as eq
-from streamgmm import kernels
-from streamgmm.grid import filters, ring, smoothing_matrix, torus
-from tests.conftest import plain, random_parameters
+from streamgmm import native
+from streamgmm.core import reference as eq
+from streamgmm.core.grid import filters, ring, smoothing_matrix, torus
+from streamgmm.native import diagonal
+from tests.kernels import BOUNDS, Mixture, plain, random_mixture, sgd_steps
 
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-12}
 SIZES = [(1, 1), (1, 5), (2, 33), (6, 1), (7, 31), (9, 16), (12, 784), (16, 129), (64, 50), (5, 2500)]
-BOUNDS = (1e-3, 20**0.5)
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray, dtype: type) -> None:
@@ -20,8 +20,8 @@ def assert_close(found: np.ndarray, expected: np.ndarray, dtype: type) -> None:
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * scale)
 
 
-def clear_winner(rng: np.random.Generator, p: kernels.Parameters, count: int) -> np.ndarray:
-    """Samples close to one mean each, so that rounding decides nobody's win."""
+def clear_winner(rng: np.random.Generator, p: Mixture, count: int) -> np.ndarray:
+    """Samples close to one mean each, so that rounding decides no winner."""
     chosen = rng.integers(len(p), size=count)
     return (p.means[chosen] + rng.normal(0, 0.02, (count, p.n_features))).astype(p.dtype)
 
@@ -30,14 +30,14 @@ def clear_winner(rng: np.random.Generator, p: kernels.Parameters, count: int) ->
 @pytest.mark.parametrize(("components", "features"), SIZES)
 def test_scores(width: str, dtype: type, components: int, features: int) -> None:
     rng = np.random.default_rng([components, features])
-    p = random_parameters(rng, components, features, dtype)
+    p = random_mixture(rng, components, features, dtype)
     x = rng.random((11, features)).astype(dtype)
     exact = x.astype(np.float64)
-    assert_close(kernels.component_scores(p, x), eq.scores(exact, *plain(p)), dtype)
-    found = kernels.score(p, x)
+    assert_close(diagonal.component_scores(p.model, x), eq.scores(exact, *plain(p)), dtype)
+    found = diagonal.score(p.model, x)
     assert_close(found.log_likelihood, eq.log_likelihood(exact, *plain(p)), dtype)
     assert_close(found.max_component, eq.max_component(exact, *plain(p)), dtype)
-    np.testing.assert_array_equal(found.winner, kernels.component_scores(p, x).argmax(1))
+    np.testing.assert_array_equal(found.winner, diagonal.component_scores(p.model, x).argmax(1))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -46,13 +46,13 @@ def test_scores(width: str, dtype: type, components: int, features: int) -> None
 @pytest.mark.parametrize(("components", "features"), SIZES)
 def test_one_sgd_step(width: str, dtype: type, sigma: float, batch_size: int, components: int, features: int) -> None:
     rng = np.random.default_rng([components, features, batch_size])
-    p = random_parameters(rng, components, features, dtype)
+    p = random_mixture(rng, components, features, dtype)
     grid = torus(components)
     x = clear_winner(rng, p, batch_size)
     before = plain(p)
     g = smoothing_matrix(grid, sigma)
-    logits, means, scales, loss = eq.sgd_step(x.astype(np.float64), *before, g, 0.05, *BOUNDS)
-    report = kernels.sgd_steps(p, x, filters(grid, sigma), rate=0.05, scale_bounds=BOUNDS, batch_size=batch_size)
+    logits, means, scales, loss = eq.sgd_step(x.astype(np.float64), before, g, 0.05, BOUNDS)
+    report = sgd_steps(p, x, filters(grid, sigma), 0.05, batch_size=batch_size)
     assert_close(p.logits, logits, dtype)
     assert_close(p.means, means, dtype)
     assert_close(p.scales, scales, dtype)
@@ -68,18 +68,16 @@ def test_one_sgd_step(width: str, dtype: type, sigma: float, batch_size: int, co
 def test_fifty_sgd_steps(width: str, dtype: type, batch_size: int, layout: type) -> None:
     rng = np.random.default_rng(5)
     components, features, sigma = 6, 41, 0.5
-    p = kernels.Parameters(
-        10 * np.eye(components, features, dtype=dtype), np.ones((components, features)), np.zeros(components)
-    )
+    p = Mixture(10 * np.eye(components, features, dtype=dtype), np.ones((components, features)), np.zeros(components))
     grid = layout(components)
     g = smoothing_matrix(grid, sigma)
     x = clear_winner(rng, p, 50 * batch_size)
     logits, means, scales = plain(p)
     losses = []
     for batch in x.astype(np.float64).reshape(50, batch_size, features):
-        logits, means, scales, loss = eq.sgd_step(batch, logits, means, scales, g, 0.01, *BOUNDS)
+        logits, means, scales, loss = eq.sgd_step(batch, (logits, means, scales), g, 0.01, BOUNDS)
         losses.append(loss)
-    report = kernels.sgd_steps(p, x, filters(grid, sigma), rate=0.01, scale_bounds=BOUNDS, batch_size=batch_size)
+    report = sgd_steps(p, x, filters(grid, sigma), 0.01, batch_size=batch_size)
     assert_close(p.logits, logits, dtype)
     assert_close(p.means, means, dtype)
     assert_close(p.scales, scales, dtype)
@@ -89,7 +87,7 @@ def test_fifty_sgd_steps(width: str, dtype: type, batch_size: int, layout: type)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_layout_of_samples_does_not_matter(width: str, dtype: type) -> None:
     rng = np.random.default_rng(2)
-    start = random_parameters(rng, 4, 37, dtype)
+    start = random_mixture(rng, 4, 37, dtype)
     x = rng.random((12, 37)).astype(dtype)
     wide = np.empty((12, 80), dtype)
     wide[:, 3:40] = x
@@ -99,8 +97,8 @@ def test_layout_of_samples_does_not_matter(width: str, dtype: type) -> None:
     expected = None
     for rows in layouts:
         p = start.copy()
-        report = kernels.sgd_steps(p, rows, filters(torus(4), 0.7), rate=0.05, scale_bounds=BOUNDS, batch_size=3)
-        result = [*plain(p), report.losses, kernels.score(p, rows).log_likelihood]
+        report = sgd_steps(p, rows, filters(torus(4), 0.7), 0.05, batch_size=3)
+        result = [*plain(p), report.losses, diagonal.score(p.model, rows).log_likelihood]
         if expected is None:
             expected = result
         for a, b in zip(result, expected, strict=True):
@@ -108,26 +106,22 @@ def test_layout_of_samples_does_not_matter(width: str, dtype: type) -> None:
 
 
 def test_no_samples_change_nothing(width: str) -> None:
-    p = random_parameters(np.random.default_rng(0), 4, 3)
+    p = random_mixture(np.random.default_rng(0), 4, 3)
     before = plain(p)
-    report = kernels.sgd_steps(p, np.empty((0, 3)), filters(torus(4), 1.0), rate=0.1, scale_bounds=BOUNDS)
+    report = sgd_steps(p, np.empty((0, 3)), filters(torus(4), 1.0), 0.1)
     assert report.losses.shape == (0,)
-    assert kernels.score(p, np.empty((0, 3))).log_likelihood.shape == (0,)
+    assert diagonal.score(p.model, np.empty((0, 3))).log_likelihood.shape == (0,)
     for a, b in zip(plain(p), before, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_wrong_arguments_are_refused() -> None:
-    p = random_parameters(np.random.default_rng(0), 4, 3)
+    p = random_mixture(np.random.default_rng(0), 4, 3)
     with pytest.raises(ValueError, match=r"shape \(2, 5\); expected \(samples, 3\)"):
-        kernels.score(p, np.zeros((2, 5)))
+        diagonal.score(p.model, np.zeros((2, 5)))
     with pytest.raises(ValueError, match="5 samples are not whole batches of 2"):
-        kernels.sgd_steps(p, np.zeros((5, 3)), filters(torus(4), 1.0), rate=0.1, scale_bounds=BOUNDS, batch_size=2)
+        sgd_steps(p, np.zeros((5, 3)), filters(torus(4), 1.0), 0.1, batch_size=2)
     with pytest.raises(ValueError, match="one cell for each component"):
-        kernels.sgd_steps(p, np.zeros((5, 3)), filters(torus(6), 1.0), rate=0.1, scale_bounds=BOUNDS)
+        sgd_steps(p, np.zeros((5, 3)), filters(torus(6), 1.0), 0.1)
     with pytest.raises(ValueError, match="no vector width 'mmx'"):
-        kernels.use_width("mmx")
-    with pytest.raises(ValueError, match="expected \\(components, features\\)"):
-        kernels.Parameters(np.zeros(3), np.ones(3), np.zeros(1))
-    with pytest.raises(ValueError, match="scales have shape"):
-        kernels.Parameters(np.zeros((2, 3)), np.ones((2, 2)), np.zeros(2))
+        native.use_width("mmx")

@@ -1,23 +1,24 @@
-"""Rows that lack features, rows that count less, and rows that are too strange: the loops against equations.py."""
+"""Rows with gaps, rows with shares and extreme rows: the kernel agrees with the reference."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from streamgmm import equations as eq
-from streamgmm import kernels
-from streamgmm.grid import filters, smoothing_matrix, torus
-from streamgmm.kernels import Parameters
-from tests.conftest import plain, random_parameters
-from tests.kernels.test_against_reference import BOUNDS, assert_close, clear_winner
+from streamgmm.core import reference as eq
+from streamgmm.core.grid import filters, smoothing_matrix, torus
+from streamgmm.native import EMStep, NaturalStep, Samples, SGDStep, Steps, diagonal
+from tests.kernels import BOUNDS, Mixture, plain, random_mixture
+from tests.kernels.test_against_reference import assert_close, clear_winner
 
 SIZES = [(1, 1), (4, 7), (6, 40), (9, 1100)]
 
 
 def with_gaps(x: np.ndarray, seed: int = 0, share: float = 0.3) -> np.ndarray:
     gone = np.random.default_rng(seed).random(x.shape) < share
-    gone[:, 0] = False  # every row knows something
+    gone[:, 0] = False  # every row has a value
     return np.where(gone, np.nan, x).astype(x.dtype)
 
 
@@ -25,44 +26,42 @@ def with_gaps(x: np.ndarray, seed: int = 0, share: float = 0.3) -> np.ndarray:
 @pytest.mark.parametrize(("components", "features"), SIZES)
 def test_scores_are_those_of_the_marginal(width: str, dtype: type, components: int, features: int) -> None:
     rng = np.random.default_rng(1)
-    p = random_parameters(rng, components, features, dtype)
+    p = random_mixture(rng, components, features, dtype)
     x = with_gaps(rng.random((300, features)).astype(dtype))
     x[5] = np.nan
     expected = eq.known_scores(x.astype(np.float64), *plain(p))
-    assert_close(kernels.component_scores(p, x), expected, dtype)
-    found = kernels.score(p, x)
+    assert_close(diagonal.component_scores(p.model, x), expected, dtype)
+    found = diagonal.score(p.model, x)
     assert_close(found.max_component, expected.max(1), dtype)
-    assert found.log_likelihood[5] == pytest.approx(0, abs=1e-5)  # nothing known: nothing learned
+    assert found.log_likelihood[5] == pytest.approx(0, abs=1e-5)  # no value: no information
 
 
-def steps(kind: str, p: Parameters, x: np.ndarray, sigma: float, **reading: object) -> tuple[kernels.Steps, np.ndarray]:
-    """One call of a rule's loop; gives its report and the variances it has learned."""
-    size = len(p)
-    variances = kernels.padded(1 / p.scales.astype(np.float64) ** 2, p.dtype, 1)
+def steps(kind: str, p: Mixture, x: np.ndarray, sigma: float, **reading: Any) -> tuple[Steps, np.ndarray]:
+    """Call a rule's loop once; return its report and the variances it has learned."""
+    size, variances, samples = len(p), p.variances(), Samples(x, **reading)
     g = filters(torus(size), sigma)
     if kind == "sgd":
-        return kernels.sgd_steps(p, x, g, rate=0.01, scale_bounds=BOUNDS, **reading), variances
+        return diagonal.sgd_steps(p.model, samples, g, SGDStep(0.01, BOUNDS)), variances
     if kind == "natural":
-        counts, received = np.full(size, 7.0), np.zeros(size)
-        settings = {"growth": 0.2, "count_max": 15.0, "scale_bounds": BOUNDS}
-        return kernels.natural_steps(p, variances, counts, received, x, g, **settings, **reading), variances
-    schedule = {"rate": 0.3, "exponent": 0.7, "rate_min": 0.01, "first_step": 3, "scale_bounds": BOUNDS}
-    masses = eq.weights(p.logits)
-    return kernels.em_steps(p, p.means_buffer, variances, masses, x, **schedule, **reading), variances
+        natural = NaturalStep(growth=0.2, count_max=15.0, scale_bounds=BOUNDS)
+        moments = p.moments(variances, np.full(size, 7.0))
+        return diagonal.natural_steps(p.model, moments, samples, g, natural, np.zeros(size)), variances
+    em = EMStep(rate=0.3, exponent=0.7, rate_min=0.01, first_step=3, scale_bounds=BOUNDS)
+    return diagonal.em_steps(p.model, p.moments(variances, eq.weights(p.logits)), samples, em), variances
 
 
 @pytest.mark.parametrize("kind", ["sgd", "natural", "sem"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("sigma", [1.0, 0.01])
-def test_a_gap_is_a_smaller_model(width: str, kind: str, dtype: type, batch_size: int, sigma: float) -> None:
+def test_a_gap_acts_like_a_smaller_model(width: str, kind: str, dtype: type, batch_size: int, sigma: float) -> None:
     """Rows that all lack the same features teach what a model without these features would learn."""
     rng = np.random.default_rng(2)
-    p = random_parameters(rng, 6, 50, dtype)
+    p = random_mixture(rng, 6, 50, dtype)
     x = clear_winner(rng, p, batch_size)
     there = rng.random(50) < 0.7
     x[:, ~there] = np.nan
-    part = Parameters(p.means[:, there], p.scales[:, there], p.logits)
+    part = Mixture(p.means[:, there], p.scales[:, there], p.logits)
     before = plain(p)
     whole, variances = steps(kind, p, x, sigma, batch_size=batch_size, gaps=True)
     small, small_variances = steps(kind, part, np.ascontiguousarray(x[:, there]), sigma, batch_size=batch_size)
@@ -79,9 +78,9 @@ def test_a_gap_is_a_smaller_model(width: str, kind: str, dtype: type, batch_size
 @pytest.mark.parametrize("kind", ["natural", "sem"])
 @pytest.mark.parametrize("sigma", [1.0, 0.01])
 def test_a_batch_fills_gaps_as_em_would(width: str, kind: str, sigma: float) -> None:
-    """Whoever lacks a feature is taken to lie at the component's mean, with its variance around it."""
+    """A sample without a feature counts as one with the component's mean and variance there."""
     rng = np.random.default_rng(3)
-    p = random_parameters(rng, 6, 20)
+    p = random_mixture(rng, 6, 20)
     x = with_gaps(clear_winner(rng, p, 8))
     logits, means, scales = plain(p)
     v = 1 / scales**2
@@ -114,18 +113,18 @@ def test_shares(width: str, dtype: type, batch_size: int, sigma: float) -> None:
     shares = rng.uniform(0.1, 1, batch_size)
     g = smoothing_matrix(torus(6), sigma)
     for kind in ("sgd", "natural", "sem"):
-        p = random_parameters(rng, 6, 30, dtype)
+        p = random_mixture(rng, 6, 30, dtype)
         x = clear_winner(rng, p, batch_size)
         logits, means, scales = plain(p)
         y, v, n = x.astype(np.float64), 1 / scales**2, np.full(6, 7.0)
         if kind == "sgd":
-            logits, means, scales, _ = eq.sgd_step(y, logits, means, scales, g, 0.01, *BOUNDS, shares)
+            logits, means, scales, _ = eq.sgd_step(y, (logits, means, scales), g, 0.01, BOUNDS, shares)
         elif kind == "natural":
-            means, scales, v, n, _ = eq.natural_step(y, logits, means, scales, v, n, g, 0.2, 15.0, *BOUNDS, shares)
+            means, scales, v, n, _ = eq.natural_step(y, (logits, means, scales), v, n, g, (0.2, 15.0), BOUNDS, shares)
         else:
             rate = eq.em_rate(3, 0.3, 0.2, 0.01)
             logits, means, scales, v, _, _ = eq.em_step(
-                y, logits, means, scales, v, eq.weights(logits), rate, *BOUNDS, shares
+                y, (logits, means, scales), v, eq.weights(logits), rate, BOUNDS, shares
             )
         steps(kind, p, x, sigma, batch_size=batch_size, shares=shares)
         assert_close(p.means, means, dtype)
@@ -135,16 +134,16 @@ def test_shares(width: str, dtype: type, batch_size: int, sigma: float) -> None:
 
 @pytest.mark.parametrize("kind", ["sgd", "natural", "sem"])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_strange_samples_count_as_the_reference_says(width: str, kind: str, batch_size: int) -> None:
+def test_influence_of_extreme_samples(width: str, kind: str, batch_size: int) -> None:
     rng = np.random.default_rng(5)
-    p = random_parameters(rng, 4, 12)
+    p = random_mixture(rng, 4, 12)
     x = rng.random((400, 12))
     x[[0, 7, 100, 101, 102, 300]] = 1e6
     x[200] = 60.0
-    usual, expected = np.zeros(3), (0.0, 0.0, 0.0)
-    odd = 0
+    typical, expected = np.zeros(3), (0.0, 0.0, 0.0)
+    extreme = 0
     for start in range(0, 400, batch_size):
-        q = Parameters(p.means, p.scales, p.logits)
+        q = Mixture(p.means, p.scales, p.logits)
         batch = x[start : start + batch_size]
         top = (eq.log_likelihood if kind == "sem" else eq.max_component)(batch, *plain(p))
         shares, losses = [], []
@@ -152,12 +151,12 @@ def test_strange_samples_count_as_the_reference_says(width: str, kind: str, batc
             share, told, expected = eq.influence(loss, expected, 12)
             shares.append(share)
             losses.append(told)
-        odd += sum(s < 1 for s in shares)
-        report, _ = steps(kind, p, batch, 0.01, batch_size=batch_size, usual=usual)
+        extreme += sum(s < 1 for s in shares)
+        report, _ = steps(kind, p, batch, 0.01, batch_size=batch_size, typical_loss=typical)
         steps(kind, q, batch, 0.01, batch_size=batch_size, shares=np.array(shares))
         np.testing.assert_allclose(p.means, q.means, rtol=1e-9)
         np.testing.assert_allclose(p.scales, q.scales, rtol=1e-9)
         assert report.losses[0] == pytest.approx(np.mean(losses), rel=1e-9)
-        np.testing.assert_allclose(usual, expected, rtol=1e-9)
-    assert odd == 7
+        np.testing.assert_allclose(typical, expected, rtol=1e-9)
+    assert extreme == 7
     assert abs(p.means).max() < 10

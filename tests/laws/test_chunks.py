@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgmm import StochasticEM, StreamingGaussianMixture
-from streamgmm.rules import Rule
-from streamgmm.streams.glyphs import Glyphs
+from streamgmm.core.rules import Rule
+from streamgmm.sources.synthetic.glyphs import Glyphs
+from tests.conftest import assert_same_training
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -24,19 +24,9 @@ def model(batch_size: int = 1, period: int = 150, rule: str | Rule = "sgd") -> S
     return StreamingGaussianMixture(9, rule=rule, batch_size=batch_size, period=period, random_state=3)
 
 
-def outcome(m: StreamingGaussianMixture) -> list[np.ndarray]:
-    s = m._training
-    numbers = [*astuple(s.annealing), m.learning_rate_]
-    arrays = [s.parameters.means, s.parameters.scales, s.parameters.logits, s.pending.rows, s.usage, s.wins]
-    return [*arrays, np.array(numbers, float), *(s.rule_state[name] for name in sorted(s.rule_state))]
-
-
 def assert_identical(a: StreamingGaussianMixture, b: StreamingGaussianMixture, same_generator: bool = True) -> None:
     assert a.n_samples_seen_ == b.n_samples_seen_
-    if same_generator:
-        assert a._training.rng.bit_generator.state == b._training.rng.bit_generator.state
-    for x, y in zip(outcome(a), outcome(b), strict=True):
-        np.testing.assert_array_equal(x, y)
+    assert_same_training(a.trainer_, b.trainer_, same_generator)
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +80,10 @@ def test_fit_is_partial_fit_over_shuffled_passes(glyphs: np.ndarray, batch_size:
 def test_fit_flushes_a_partial_batch_and_partial_fit_keeps_it() -> None:
     x = np.random.default_rng(0).random((21, 4))
     kept = model(batch_size=8).partial_fit(x)
-    assert len(kept._training.pending) == 5
+    assert kept.trainer_.n_pending == 5
     assert kept.n_samples_seen_ == 21
     flushed = model(batch_size=8).set_params(shuffle=False).fit(x)
-    assert len(flushed._training.pending) == 0
+    assert flushed.trainer_.n_pending == 0
     assert flushed.n_samples_seen_ == 21
     assert (flushed.means_ != kept.means_).any()
 

@@ -22,7 +22,7 @@ def assert_sane(model: StreamingGaussianMixture, x: np.ndarray) -> None:
     assert model.weights_.sum() == pytest.approx(1, rel=1e-5)
     assert np.isfinite(model.score_samples(x)).all()
     assert np.isfinite(model.predict_proba(x)).all()
-    assert np.isfinite([model.sigma_, model._training.annealing.loss]).all()
+    assert np.isfinite([model.sigma_, model.trainer_.current().loss]).all()
 
 
 @pytest.mark.parametrize("annealing", [True, False])

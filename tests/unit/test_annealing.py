@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgmm import annealing
-from streamgmm import equations as eq
-from streamgmm.annealing import Annealing, Schedule
+from streamgmm.core import annealing
+from streamgmm.core import reference as eq
+from streamgmm.core.annealing import Annealing, Schedule
 
 
 def run(schedule: Schedule, losses: list[float], batch_size: int = 1) -> Annealing:

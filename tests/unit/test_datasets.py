@@ -1,3 +1,5 @@
+"""Data sets: where they are found, how they are read, and what is said if they are not."""
+
 from __future__ import annotations
 
 import io
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from streamgmm import datasets
+from streamgmm import SourceError, datasets
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def test_isolet_is_shifted_to_the_unit_interval(folder: Path) -> None:
     np.testing.assert_allclose(datasets.scaled(data.x_train), (values + 1) / 2, atol=1e-6)
 
 
-def test_fruits_are_unpacked_from_their_zip(folder: Path) -> None:
+def test_fruits_are_read_from_their_zip_file(folder: Path) -> None:
     with zipfile.ZipFile(folder / "fruits360.zip", "w") as archive:
         for part, count in (("train", 3), ("test", 1)):
             for kind, shade in (("Plum", 200), ("Grape", 30)):
@@ -72,7 +74,7 @@ def test_the_named_folder_comes_before_the_cache(folder: Path) -> None:
     assert len(datasets.load("mnist").x_train) == 7
 
 
-def test_what_is_missing_or_broken_is_named(folder: Path) -> None:
+def test_missing_and_damaged_files_are_named(folder: Path) -> None:
     with pytest.raises(
         FileNotFoundError, match=r"svhn.npz was not found at .*named.* or .*cache.*x_train.*'svhn' with"
     ):
@@ -84,7 +86,7 @@ def test_what_is_missing_or_broken_is_named(folder: Path) -> None:
     pack(folder / "mnist.npz", np.random.default_rng(0).integers(256, size=(50, 8, 8)).astype(np.uint8))
     whole = (folder / "mnist.npz").read_bytes()
     (folder / "mnist.npz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=r"mnist.npz is broken or half-written"):
+    with pytest.raises(SourceError, match=r"mnist.npz is damaged or incomplete"):
         datasets.load("mnist")
     pack(folder / "svhn.npz", np.zeros((5, 2, 2), np.uint8))
     np.savez(folder / "svhn.npz", x_train=np.zeros((5, 4)), y_train=np.zeros(3), x_test=np.zeros((1, 4)), y_test=[0])
@@ -99,11 +101,11 @@ def test_classes_are_chosen(folder: Path) -> None:
     assert some.y_train.tolist() == [2, 5]
     assert some.x_train.ravel().tolist() == [1, 4]
     assert some.y_test.tolist() == [2]
-    with pytest.raises(ValueError, match=r"mnist has classes 1 to 6; there is no \[9\]"):
+    with pytest.raises(ValueError, match=r"classes \[9\] do not exist; mnist has classes 1 to 6"):
         data.classes([1, 9])
 
 
-def test_a_folder_of_images_will_do(folder: Path) -> None:
+def test_a_folder_of_images_is_read(folder: Path) -> None:
     for part in ("train", "test"):
         for letter, shade in (("A", 10), ("B", 99)):
             place = folder / "notmnist" / part / letter
@@ -113,7 +115,7 @@ def test_a_folder_of_images_will_do(folder: Path) -> None:
     assert data.shape == (3, 3)
     assert data.x_train[data.y_train == 1, 0].tolist() == [99]
     (folder / "notmnist" / "train" / "A" / "1.png").write_bytes(b"half")
-    with pytest.raises(ValueError, match="notmnist is broken"):
+    with pytest.raises(ValueError, match="notmnist is damaged"):
         datasets.load("notmnist")
 
 
@@ -122,7 +124,7 @@ class Fetched:
     target = np.array(["7"] * 60_001 + ["3"])
 
 
-def test_what_openml_has_is_fetched_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openml_is_downloaded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
     def fetch(name: str, **settings: object) -> Fetched:
@@ -144,6 +146,15 @@ def test_without_openml_the_file_is_named(folder: Path, monkeypatch: pytest.Monk
         raise OSError("no route to host")
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
-    with pytest.raises(FileNotFoundError, match=r"mnist.npz was not found.*could not be fetched \(no route to host\)"):
+    with pytest.raises(
+        FileNotFoundError, match=r"mnist.npz was not found.*could not be downloaded from OpenML \(no route to host\)"
+    ):
         datasets.load("mnist")
     assert not (folder.parent / "cache" / "streamgmm" / "mnist.npz").exists()
+
+
+def test_ensure_names_all_that_are_missing(folder: Path) -> None:
+    pack(folder / "mnist.npz", np.zeros((3, 2, 2), np.uint8))
+    datasets.ensure(["mnist"])
+    with pytest.raises(FileNotFoundError, match=r"svhn.npz was not found.*notmnist.npz was not found"):
+        datasets.ensure(["mnist", "svhn", "notmnist"])

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
-from streamgmm import equations as eq
+from streamgmm.core import reference as eq
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_step_without_bounds_follows_the_gradient(case: tuple[np.ndarray, ...]
     x, logits, means, scales = case
     g = eq.smoothing_matrix(2, 3, 1.0)
     rate = 1e-4
-    new = eq.sgd_step(x, logits, means, scales, g, rate, 1e-9, 1e9)
+    new = eq.sgd_step(x, (logits, means, scales), g, rate, (1e-9, 1e9))
     for before, after, slope in zip(
         (logits, means, scales), new, eq.gradients(x, logits, means, scales, g), strict=False
     ):

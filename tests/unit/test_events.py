@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streamgmm import events
-from streamgmm.training import Check
+from streamgmm.core.control import Check
+from streamgmm.storage import events
 
 CHECK = Check(1000, float("nan"), 4.0, 2.0, 0.1, 64, True)
 

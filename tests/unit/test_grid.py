@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgmm import equations as eq
-from streamgmm.grid import Grid, filters, ring, smoothing_matrix, torus
+from streamgmm.core import reference as eq
+from streamgmm.core.grid import Grid, filters, ring, smoothing_matrix, torus
 
 
 @pytest.mark.parametrize(

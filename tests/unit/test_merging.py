@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
-from streamgmm import StreamingGaussianMixture, training
-from streamgmm.annealing import Schedule
-from streamgmm.engines import Replicated
-from streamgmm.grid import torus
-from streamgmm.merging import Part, Round
-from streamgmm.rules import SGD, Natural, Rule, StochasticEM
-from streamgmm.training import TrainingState
-from tests.conftest import random_parameters
+from streamgmm import ModelFileError, StreamingGaussianMixture
+from streamgmm.core.annealing import Schedule
+from streamgmm.core.covariance import Bounds, Work
+from streamgmm.core.engine import Replica, Round
+from streamgmm.core.grid import filters, torus
+from streamgmm.core.rules import SGD, Context, Natural, Rule, StochasticEM
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import Threads
+from streamgmm.native import Samples
+from tests.conftest import make_trainer, random_parameters
 
-BOUNDS = (1e-3, 20**0.5)
+BOUNDS = Bounds(1e-3, 20**0.5)
 RULES = [
     SGD(0.01, 0.001),
     Natural(),
@@ -28,22 +33,12 @@ RULES = [
 names = pytest.mark.parametrize("rule", RULES, ids=str)
 
 
-def begin(rule: Rule, batch_size: int, period: int, sigma: float = 1.0, seed: int = 0) -> TrainingState:
+def begin(rule: Rule, threads: int, batch_size: int, period: int, sigma: float = 1.0) -> Trainer:
     """A training that starts from the same place for any rule."""
-    p = random_parameters(np.random.default_rng(seed), 9, 12)
-    schedule = Schedule(sigma_init=sigma, period=period)
-    return training.begin(p, torus(9), schedule, rule, np.random.default_rng(1), batch_size=batch_size)
-
-
-def assert_alike(here: TrainingState, there: TrainingState, **tolerance: float) -> None:
-    for name in ("means", "scales", "logits"):
-        found, expected = getattr(here.parameters, name), getattr(there.parameters, name)
-        np.testing.assert_allclose(found, expected, **tolerance, err_msg=name)
-    for name in (set(here.rule_state) & set(there.rule_state)) - {"usual"}:  # what is usual is only averaged
-        found, expected = here.rule_state[name], there.rule_state[name]
-        if found.ndim == 2:
-            found, expected = found[:, :12], expected[:, :12]  # behind them is padding
-        np.testing.assert_allclose(found, expected, **tolerance, err_msg=name)
+    p = random_parameters(np.random.default_rng(0), 9, 12)
+    start = {"means_init": p.means, "precisions_init": p["scales"] ** 2, "weights_init": p.weights}
+    control = {"sigma_init": sigma, "period": period, "tol": 0.05}
+    return make_trainer(12, threads=threads, n_components=9, rule=rule, batch_size=batch_size, **start, **control)
 
 
 @names
@@ -54,47 +49,56 @@ def test_one_batch_each_is_one_large_batch(rule: Rule, replicas: int, sigma: flo
     together = replicas * batch_size
     x = np.random.default_rng(2).random((together, 12))
     period = together if sigma == 1.0 else 10**6  # narrow rounds outlast a check
-    many = begin(Replicated(rule, replicas), batch_size, period, sigma)
-    one = begin(rule, together, period, sigma)
-    training.feed(many, x)
-    training.feed(one, x)
-    assert_alike(many, one, rtol=1e-12, atol=1e-12)
+    many, one = begin(rule, replicas, batch_size, period, sigma), begin(rule, 1, together, period, sigma)
+    many.feed(x)
+    one.feed(x)
+    found = many.tensors()
+    for name, expected in one.tensors().items():
+        if name.startswith(("parameters.", "rule.")):  # the typical loss is only averaged
+            np.testing.assert_allclose(found[name], expected, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
-def parts(rule: Rule, count: int) -> tuple[Part, list[Part]]:
-    """A start, and replicas that have learned from different samples."""
-    start = begin(rule, 1, 10**6)
-    states = [begin(rule, 1, 10**6) for _ in range(count)]
-    for r, state in enumerate(states):
-        training.feed(state, np.random.default_rng(r).random((20, 12)))
-    return Part(start.rule_state, start.parameters), [Part(s.rule_state, s.parameters) for s in states]
+def replica(rule: Rule, x: np.ndarray | None = None) -> Replica:
+    """A start that is the same for all, or what becomes of it after learning some samples."""
+    p = random_parameters(np.random.default_rng(0), 9, 12)
+    context = Context(0, 1.0, Schedule(1.0, period=10**6), BOUNDS, np.random.default_rng(1))
+    made = Replica(p, rule.start(p, context), np.zeros(3))
+    if x is not None:
+        samples = Samples(x, typical_loss=made.typical_loss)
+        rule.advance(made.state, made.parameters, Work(samples, filters(torus(9), 1.0), BOUNDS))
+    return made
 
 
-def merged(rule: Rule, start: Part, replicas: list[Part]) -> Part:
-    state = {name: value.copy() for name, value in start.state.items()}
-    out = Part(state, start.parameters.copy())
+def replicas_of(rule: Rule, count: int) -> list[Replica]:
+    """Replicas that have learned from different samples."""
+    return [replica(rule, np.random.default_rng(r).random((20, 12))) for r in range(count)]
+
+
+def merged(rule: Rule, replicas: list[Replica]) -> Replica:
+    start = replica(rule)
+    out = start.copy()
     rule.merge(Round(start, replicas, [20] * len(replicas), BOUNDS), out, range(9))
     return out
 
 
-def values(part: Part) -> dict[str, Any]:
-    p = part.parameters
-    learned = {"means": p.means, "scales": p.scales, "logits": p.logits, "log_dets": p.log_dets, **part.state}
-    del learned["usual"]  # only averaged
+def values(made: Replica) -> dict[str, Any]:
+    learned = {**made.named(), "log_dets": made.parameters.log_dets}
+    del learned["typical_loss"]  # engines average it
     return learned
 
 
 @names
 def test_one_replica_is_itself(rule: Rule) -> None:
-    start, [replica] = parts(rule, 1)
-    for name, expected in values(replica).items():
-        np.testing.assert_allclose(values(merged(rule, start, [replica]))[name], expected, rtol=1e-12, atol=1e-13)
+    [one] = replicas_of(rule, 1)
+    found = values(merged(rule, [one]))
+    for name, expected in values(one).items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-12, atol=1e-13, err_msg=name)
 
 
 @names
 def test_order_does_not_matter(rule: Rule) -> None:
-    start, replicas = parts(rule, 4)
-    here, there = values(merged(rule, start, replicas)), values(merged(rule, start, replicas[::-1]))
+    replicas = replicas_of(rule, 4)
+    here, there = values(merged(rule, replicas)), values(merged(rule, replicas[::-1]))
     for name, found in here.items():
         np.testing.assert_allclose(found, there[name], rtol=1e-12, atol=1e-14, err_msg=name)
 
@@ -103,12 +107,17 @@ def test_order_does_not_matter(rule: Rule) -> None:
 @pytest.mark.parametrize("replicas", [4, 16])
 def test_many_replicas_stay_within_what_they_have_seen(rule: Rule, replicas: int) -> None:
     """Adding up the changes of replicas that all went the same way would overshoot."""
-    state = begin(Replicated(rule, replicas), 1, 200 * replicas)
-    training.feed(state, np.random.default_rng(0).random((2000 * replicas, 12)) * 0.1 + 5)
-    means = state.parameters.means
+    trainer = begin(rule, replicas, 1, 200 * replicas)
+    trainer.feed(np.random.default_rng(0).random((2000 * replicas, 12)) * 0.1 + 5)
+    means = trainer.parameters.means
     assert np.isfinite(means).all()
     assert means.min() >= -1e-9
     assert means.max() <= 5.1 + 1e-9
+
+
+def test_one_replica_needs_no_threads() -> None:
+    with pytest.raises(ValueError, match="count is 1; expected at least 2 replicas"):
+        Threads(1)
 
 
 class TestEstimator:
@@ -132,7 +141,7 @@ class TestEstimator:
 
     @pytest.mark.parametrize("rule", ["natural", "sgd", "sem", StochasticEM(start_from="kmeans", accumulate=100)])
     @pytest.mark.parametrize("cut", [50, 1234])
-    def test_a_saved_round_goes_on(self, rule: object, cut: int, tmp_path: Any) -> None:
+    def test_a_saved_round_goes_on(self, rule: object, cut: int, tmp_path: Path) -> None:
         whole = self.model(rule, period=150).partial_fit(self.x)
         first = self.model(rule, period=150).partial_fit(self.x[:cut])
         first.save(tmp_path / "model.safetensors")
@@ -142,9 +151,9 @@ class TestEstimator:
 
     @pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
     def test_reports_do_not_depend_on_chunks(self, rule: str) -> None:
-        whole, cut = self.model(rule, period=100), self.model(rule, period=100)
-        expected = whole._learn(self.x)
-        found = [c for start in range(0, 3000, 70) for c in cut._learn(self.x[start : start + 70])]
+        whole, cut = (make_trainer(20, np.float32, threads=2, n_components=9, rule=rule, period=100) for _ in range(2))
+        expected = whole.feed(self.x)
+        found = [c for start in range(0, 3000, 70) for c in cut.feed(self.x[start : start + 70])]
         assert found == expected
 
     def test_checks_that_matter_are_not_left_out(self) -> None:
@@ -153,10 +162,10 @@ class TestEstimator:
         one, two = (StreamingGaussianMixture(9, rule="sgd", period=200, n_jobs=n, random_state=0) for n in (1, 2))
         assert one.partial_fit(x).learning_rate_ == two.partial_fit(x).learning_rate_ == 0.001
         sem = self.model("sem", period=100).partial_fit(self.x[:150])
-        assert not sem._training.rule_state["accumulating"]
+        assert not sem.trainer_.tensors()["rule.accumulating"]
         natural = self.model(sigma_init=0.26, period=100).partial_fit(self.x[:1500])
         assert natural.sigma_ == 0.01
-        assert natural._training.rule_state["narrow_at"] > 0
+        assert natural.trainer_.tensors()["rule.narrow_at"] > 0
 
     @pytest.mark.parametrize("rule", ["natural", "sem"])
     def test_half_life_does_not_depend_on_threads(self, rule: str) -> None:
@@ -171,7 +180,7 @@ class TestEstimator:
             assert 0.4 < moved < 0.6, (threads, moved)
 
     @pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
-    def test_an_absurd_sample_leaves_nothing_that_cannot_be_saved(self, rule: str, tmp_path: Any) -> None:
+    def test_an_absurd_sample_leaves_nothing_that_cannot_be_saved(self, rule: str, tmp_path: Path) -> None:
         x = self.x.copy()
         x[700] = 1e30
         model = self.model(rule, period=100).partial_fit(x[:500]).partial_fit(x[500:])
@@ -184,9 +193,8 @@ class TestEstimator:
 
     def test_answers_do_not_depend_on_threads(self) -> None:
         model = self.model().partial_fit(self.x)
-        alone = StreamingGaussianMixture(9, random_state=0)
-        alone._training, alone.n_features_in_ = model._training, 20
-        np.testing.assert_array_equal(model.score_samples(self.x), alone.score_samples(self.x))
+        answers = model.score_samples(self.x)
+        np.testing.assert_array_equal(model.set_params(n_jobs=1).score_samples(self.x), answers)
 
     def test_the_first_bad_row_is_named(self) -> None:
         x = self.x.copy()
@@ -199,17 +207,12 @@ class TestEstimator:
             StreamingGaussianMixture(n_jobs=0).fit(self.x)
 
 
-def test_a_damaged_replica_is_refused(tmp_path: Any) -> None:
-    from safetensors import safe_open
-    from safetensors.numpy import save_file
-
-    from streamgmm.checkpoint import ModelFileError
-
+def test_a_damaged_replica_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     TestEstimator().model().partial_fit(TestEstimator.x[:70]).save(path)
     with safe_open(path, framework="numpy") as file:
         metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    name = "rule.replica1.means."
+    name = "engine.replica1.parameters.means"
     assert name in tensors
     save_file({**tensors, name: tensors[name][:-1].copy()}, path, metadata)
     with pytest.raises(ModelFileError, match="replica1"):

@@ -7,6 +7,8 @@ from scipy.stats import chi2, multivariate_normal
 from sklearn.mixture import GaussianMixture
 
 from streamgmm import Mixture
+from streamgmm.core.covariance import Diagonal
+from streamgmm.core.parameters import Parameters
 from tests.conftest import random_parameters
 
 
@@ -39,7 +41,7 @@ def test_float32_is_exact_enough_in_30000_dimensions() -> None:
     rng = np.random.default_rng(1)
     p = random_parameters(rng, 5, 30_000, np.float32)
     x = rng.random((6, 30_000)).astype(np.float32)
-    twin = type(p)(p.means.astype(np.float64), p.scales.astype(np.float64), p.logits)
+    twin = Parameters(Diagonal(), {n: v.astype(np.float64) for n, v in p.tensors.named().items()}, p.logits)
     found, exact = Mixture(p).log_prob(x), Mixture(twin).log_prob(x.astype(np.float64))
     assert np.abs(found - exact).max() < 1e-2
 
@@ -116,7 +118,12 @@ def test_a_mixture_is_frozen(mixture: Mixture) -> None:
         ([0.5, 0.5], [[0.0], [1.0]], [[1.0], [-1.0]], "positive and finite; found values from -1.0 to 1.0"),
         ([0.5, 0.5], [[0.0], [np.nan]], [[1.0], [1.0]], "means must be finite"),
         ([1.0], [[0.0], [1.0]], [[1.0], [1.0]], r"logits \(1,\)"),
-        ([0.5, 0.5], [[0.0], [1.0]], [[1.0, 1.0], [1.0, 1.0]], r"scales have shape \(2, 2\)"),
+        (
+            [0.5, 0.5],
+            [[0.0], [1.0]],
+            [[1.0, 1.0], [1.0, 1.0]],
+            r"precisions have shape \(2, 2\); expected \(2, 1\)",
+        ),
     ],
 )
 def test_bad_parameters_are_refused(weights: list, means: list, precisions: list, message: str) -> None:

@@ -1,3 +1,5 @@
+"""Parts of the paper tables: clustering indices, comparisons, plans and data."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -11,10 +13,13 @@ from scipy.spatial.distance import cdist
 from streamgmm.datasets import Dataset
 from streamgmm.paper import published, streaming
 from streamgmm.paper.clustering_indices import BLOCK, davies_bouldin, dunn_index
-from streamgmm.paper.plan import Plan, Table, better, expected_seconds, shown, summary, verdict
+from streamgmm.paper.comparison import better, shown, summary, verdict
+from streamgmm.paper.durations import expected_seconds
+from streamgmm.paper.markdown_table import Table
+from streamgmm.paper.measurements import feed, measure, patches, trainer_of
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import Value
 from streamgmm.paper.runs import Run
-from streamgmm.paper.training_runs import _patch
 
 
 def dunn_by_hand(x: np.ndarray, labels: np.ndarray) -> float:
@@ -79,7 +84,7 @@ def test_fruits_get_three_seeds_and_quick_gets_one(tmp_path: Path) -> None:
     assert len(Plan(["mnist"], 10, 2, tmp_path, quick=True).seeds_of("mnist")) == 1
 
 
-def test_what_has_a_record_takes_no_time(tmp_path: Path) -> None:
+def test_recorded_runs_take_no_time(tmp_path: Path) -> None:
     plan = Plan(["mnist"], 1, 1, tmp_path)
     run = Run("mnist", "sgd", 0, 3, {"rule": "sgd"}, {})
     assert plan.seconds([run, run]) > 0.5
@@ -91,6 +96,44 @@ def test_what_has_a_record_takes_no_time(tmp_path: Path) -> None:
 def test_patches_come_from_the_middle() -> None:
     images = np.arange(2 * 4 * 4, dtype=np.uint8).reshape(2, 16)
     data = Dataset("mnist", images, np.zeros(2, np.int64), images, np.zeros(2, np.int64), (4, 4))
-    cut = _patch(data, 2)
+    cut = patches(data, 2)
     assert cut.x_train.tolist() == [[5, 6, 9, 10], [21, 22, 25, 26]]
     assert cut.shape == (2, 2)
+
+
+def test_bytes_are_learned_like_floats() -> None:
+    rows = np.random.default_rng(0).integers(256, size=(500, 10)).astype(np.uint8)
+    run, order = Run("mnist", "natural", 3, 1, {"rule": "natural", "n_components": 4}), np.arange(500)
+    of_bytes, of_floats = trainer_of(run, 10), trainer_of(run, 10)
+    checks = feed(of_bytes, rows, order)
+    feed(of_floats, rows.astype(np.float32) * np.float32(1 / 255), order)
+    assert len(checks) == 500 // of_bytes.schedule.period
+    np.testing.assert_allclose(of_bytes.mixture.means, of_floats.mixture.means, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        Run("isolet", "sgd", 0, 2, {"rule": "sgd"}),
+        Run("isolet", "natural", 0, 1, {"rule": "natural", "natural": {"recruits": 0.1}, "half_life": 500}),
+        Run("isolet", "sem", 0, 1, {"rule": "sem", "sem": {"step_init": 0.05}, "period": 100}, {"clusters": True}),
+        Run("isolet", "sgd", 0, 1, {"rule": "sgd"}, {"all_but": [0], "start_classes": [0], "rows": 200}),
+        Run("isolet", "batch", 0, 3),
+    ],
+    ids=lambda run: f"{run.method}-{len(run.data)}",
+)
+def test_runs_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(1, 701) % 3 + 1
+    x = np.clip(rng.normal(labels[:, None] / 2 - 1, 0.2, (700, 8)), -1, 1).astype(np.float32)
+    np.savez(tmp_path / "isolet.npz", x_train=x[:600], y_train=labels[:600], x_test=x[600:], y_test=labels[600:])
+    monkeypatch.setenv("STREAMGMM_DATA", str(tmp_path))
+    found = measure(run)
+    assert len(found["passes"]) == (1 if run.method == "batch" else run.passes)
+    last = found["passes"][-1]
+    assert last["max_component"] <= last["log_likelihood"]
+    assert 0 < last["responsibility"] <= 1
+    assert 1 <= last["live"] <= 64
+    if run.method != "batch":
+        assert last["samples"] == run.passes * (200 if "rows" in run.data else 600)
+    assert ("dunn" in last) == bool(run.data.get("clusters"))

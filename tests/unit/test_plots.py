@@ -1,4 +1,4 @@
-"""What the pictures draw."""
+"""Figures: what they draw, and of what."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgmm import Mixture, plots
-from streamgmm.events import record
-from streamgmm.grid import Grid, torus
+from streamgmm import Mixture, OnlineMixture, StreamingAnomalyDetector, StreamingGaussianMixture, plots
+from streamgmm.core.control import Check
+from streamgmm.core.grid import Grid, ring, torus
 from streamgmm.paper.published import Value
-from streamgmm.training import Check
+from streamgmm.storage.events import record
 
 
 def mixture(features: int, components: int = 6) -> Mixture:
@@ -21,7 +21,57 @@ def mixture(features: int, components: int = 6) -> Mixture:
     return Mixture.from_parameters(weights, rng.random((components, features)), np.ones((components, features)))
 
 
-def test_gray_means_lie_on_their_grid() -> None:
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    return np.random.default_rng(0).random((600, 64))
+
+
+@pytest.fixture(scope="module")
+def estimator(rows: np.ndarray) -> StreamingGaussianMixture:
+    return StreamingGaussianMixture(6, grid="ring", random_state=0).partial_fit(rows)
+
+
+@pytest.mark.parametrize("draw", [plots.centroids, plots.deviations])
+def test_estimators_are_drawn_on_their_own_grid(
+    draw: Callable[..., Any], rows: np.ndarray, estimator: StreamingGaussianMixture
+) -> None:
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(6, grid="ring", random_state=0)).partial_fit(rows)
+    expected = [ax.images[0].get_array() for ax in draw(estimator.mixture_, ring(6)).axes]
+    for model in (estimator, detector):
+        figure = draw(model)
+        assert "on their 1×6 grid" in figure.get_suptitle()
+        for ax, image in zip(figure.axes, expected, strict=True):
+            np.testing.assert_array_equal(ax.images[0].get_array(), image)
+    assert "on their 2×3 grid" in draw(estimator.mixture_).get_suptitle()
+    assert "on their 2×3 grid" in draw(estimator, Grid(2, 3)).get_suptitle()
+
+
+def test_samples_and_density_of_estimators(estimator: StreamingGaussianMixture) -> None:
+    of_estimator, of_mixture = (plots.samples(m, 4, seed=1) for m in (estimator, estimator.mixture_))
+    for a, b in zip(of_estimator.axes, of_mixture.axes, strict=True):
+        np.testing.assert_array_equal(a.images[0].get_array(), b.images[0].get_array())
+    of_estimator, of_mixture = (plots.density(m, 3, 5) for m in (estimator, estimator.mixture_))
+    values = [figure.axes[0].collections[0].get_array() for figure in (of_estimator, of_mixture)]
+    np.testing.assert_array_equal(*values)
+
+
+def test_river_estimators_are_drawn() -> None:
+    model = OnlineMixture(4, seed=0)
+    for row in np.random.default_rng(0).random((50, 3)).tolist():
+        model.learn_one(dict(zip("abc", row, strict=True)))
+    assert len(plots.centroids(model).axes) == 4
+
+
+def test_other_models_are_refused() -> None:
+    with pytest.raises(TypeError, match="model is a list; expected a Mixture or a fitted estimator"):
+        plots.centroids([1.0])
+    with pytest.raises(TypeError, match=r"model is a StreamingAnomalyDetector; expected .* fitted"):
+        plots.samples(StreamingAnomalyDetector())
+    with pytest.raises(AttributeError, match="not fitted yet"):
+        plots.density(StreamingGaussianMixture())
+
+
+def test_grey_means_lie_on_their_grid() -> None:
     m = mixture(64)
     axes = plots.centroids(m, Grid(2, 3)).axes
     assert len(axes) == 6
@@ -44,7 +94,7 @@ def test_colour_and_vectors() -> None:
     assert not plots.centroids(mixture(64), Grid(2, 3), shape=(64,)).axes[0].images
 
 
-def test_lines_that_are_all_alike_are_seen() -> None:
+def test_constant_lines_are_visible() -> None:
     ax = plots.deviations(mixture(5), Grid(2, 3)).axes[0]
     low, high = ax.get_ylim()
     assert low < 1 < high
@@ -54,7 +104,7 @@ def test_lines_that_are_all_alike_are_seen() -> None:
 @pytest.mark.parametrize(
     "draw", [lambda: plots.centroids(mixture(5), Grid(3, 2)), lambda: plots.samples(mixture(5), 4)]
 )
-def test_the_title_has_room(draw: Callable[[], Any]) -> None:
+def test_the_title_fits(draw: Callable[[], Any]) -> None:
     figure = draw()
     figure.canvas.draw()
     title = figure.get_suptitle()
@@ -74,7 +124,7 @@ def test_curves_show_the_events() -> None:
     assert list(top.lines[0].get_xdata()) == [1000, 2000, 3000, 4000, 5000]
 
 
-def test_marks_stand_where_the_events_were() -> None:
+def test_marks_are_at_their_events() -> None:
     rows = [record(kind, Check(at, 1.0, 1.0, 1.0, 0.1, 4, False), 1.0) for at, kind in ((500, "check"), (700, "drift"))]
     top, _ = plots.curve(rows).axes
     [mark] = [line for line in top.lines if line.get_label() == "drift"]
@@ -100,7 +150,7 @@ def test_samples_are_those_of_the_mixture() -> None:
         assert ax.get_title() == f"from {components[i]}"
 
 
-def test_usage_is_sorted_and_the_dead_are_red() -> None:
+def test_usage_is_sorted_and_dead_components_are_red() -> None:
     shares = np.array([0.02, 0.5, 0.48])
     [ax] = plots.usage(np.array([0.1, 0.4, 0.5]), shares).axes
     bars = [p for p in ax.patches if p.get_width() < 1]
@@ -119,9 +169,10 @@ def test_scores_and_their_threshold() -> None:
     assert not plots.scores(values).axes[0].lines
 
 
-def test_density_wants_two_features() -> None:
-    with pytest.raises(ValueError, match="features 0 and 1 of 1; expected two"):
-        plots.density(mixture(1))
+@pytest.mark.parametrize(("features", "chosen"), [(1, (0, 1)), (3, (1, 1)), (3, (-1, 0))])
+def test_density_needs_two_features(features: int, chosen: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=f"features are {chosen[0]} and {chosen[1]}; expected two different ones"):
+        plots.density(mixture(features), *chosen)
 
 
 def test_density_of_two_features() -> None:

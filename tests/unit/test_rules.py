@@ -9,17 +9,24 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from streamgmm import SGD, Mixture, Natural, StochasticEM, StreamingGaussianMixture, rules
-from streamgmm.rules import Rule
+from streamgmm import SGD, Mixture, Natural, StochasticEM, StreamingGaussianMixture
+from streamgmm.core import reference as eq
+from streamgmm.core.annealing import Schedule
+from streamgmm.core.covariance import Bounds, Diagonal
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.rules import Context, Rule, rule_from_settings
+from streamgmm.core.rules.natural import NaturalState
+from streamgmm.core.rules.restarts import distortion, need, unusual_spread
+from streamgmm.core.tensors import Tensors
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def test_settings_survive_a_file() -> None:
     for rule in (SGD(0.05), Natural(half_life=500.0), StochasticEM(step_init=0.1, start_from="kmeans")):
-        assert rules.from_settings(rule.settings()) == rule
-    with pytest.raises(ValueError, match="rule 'adam' is unknown; this version has sgd, natural, sem"):
-        rules.from_settings({"name": "adam"})
+        assert rule_from_settings(rule.settings()) == rule
+    with pytest.raises(ValueError, match="rule 'adam' is unknown; known rules are sgd, natural, sem"):
+        rule_from_settings({"name": "adam"})
 
 
 def test_one_full_em_step_is_scikit_learns() -> None:
@@ -71,7 +78,7 @@ def test_kmeans_start() -> None:
         ({"step_init": 0.0}, "step_init is 0.0"),
         ({"step_decay": 0.7}, "step_decay 0.7"),
         ({"start_from": "nothing"}, "start_from is 'nothing'"),
-        ({"start_from": "kmeans", "accumulate": 0}, "needs samples to look at"),
+        ({"start_from": "kmeans", "accumulate": 0}, "needs samples to cluster"),
     ],
 )
 def test_wrong_settings(settings: dict, message: str) -> None:
@@ -104,7 +111,7 @@ def test_half_life_forgets() -> None:
         assert model.means_[0] == pytest.approx(0.5, abs=0.02)
     endless = StreamingGaussianMixture(1, rule="natural", precision_max=1, random_state=0)
     assert endless.partial_fit(zeros).partial_fit(ones[:1000]).means_.max() < 0.25
-    with pytest.raises(ValueError, match="half_life has no meaning for rule='sgd'"):
+    with pytest.raises(ValueError, match="rule='sgd' does not support half_life"):
         StreamingGaussianMixture(1, rule="sgd", half_life=1000).fit(zeros)
 
 
@@ -118,7 +125,7 @@ def test_idle_components_are_restarted() -> None:
     assert np.abs(model.means_).max() < 1
     assert model.weights_.min() >= 0.1 / 8
     assert model.predict(x[:2000]).max() > 1
-    assert model._training.rule_state["weights"].sum() == pytest.approx(1)
+    assert model.trainer_.tensors()["rule.weights"].sum() == pytest.approx(1)
     theirs = GaussianMixture(2, covariance_type="diag", random_state=0).fit(x)
     capped = Mixture.from_parameters(theirs.weights_, theirs.means_, np.minimum(theirs.precisions_, 20))
     assert model.score(x) > capped.log_prob(x).mean() - 0.2
@@ -143,3 +150,35 @@ def test_natural_without_annealing_and_with_one_component() -> None:
     still = StreamingGaussianMixture(1, rule="natural", annealing=False, random_state=0).fit(x)
     assert still.sigma_ == 0.01
     np.testing.assert_allclose(still.covariances_[0], x.var(0), atol=0.02)
+
+
+def test_weights_and_loads_are_the_references() -> None:
+    rng = np.random.default_rng(0)
+    rule, bounds = Natural(), Bounds(1e-3, 20**0.5)
+    p = Parameters(Diagonal(), {"means": rng.random((3, 2)), "scales": np.ones((3, 2))}, np.zeros(3))
+    before = {"weights": np.array([0.1, 0.2, 0.7]), "since_restart": np.ones(3)}
+    state = NaturalState.of(p, 3.0, **before, hold=False, narrow_at=10, next_restart=10**9)
+    state.received[:] = [5, 0, 15]
+    expected = eq.moved_weights(state.weights.copy(), state.received.copy(), 3 * rule.count_annealing + 40)
+    rule.check(state, p, Context(50, 0.01, Schedule(1.0, period=10), bounds, rng))  # 40 samples after annealing
+    np.testing.assert_allclose(state.weights, expected, rtol=1e-14)
+    np.testing.assert_allclose(p.weights, expected, rtol=1e-12)
+    assert (state.received == 0).all()
+    np.testing.assert_array_equal(state.since_restart, [6, 1, 16])
+
+
+def test_what_restarts_go_by_is_the_references() -> None:
+    rng = np.random.default_rng(0)
+    variances = rng.exponential(0.1, (4, 30))
+    np.testing.assert_allclose(distortion(variances, 20.0), eq.distortion(variances, 20.0), rtol=1e-12)
+    found = unusual_spread(variances, np.median(variances, axis=0), 20.0)
+    np.testing.assert_allclose(found, eq.unusual_spread(variances, 20.0), rtol=1e-12)
+    kind = Diagonal()
+    scales = np.minimum(variances**-0.5, 20**0.5)
+    p = Parameters(kind, {"means": rng.normal(0, 0.2, (4, 30)), "scales": scales}, np.zeros(4))
+    moments = Tensors(kind.moment_layout(30), {"variances": variances}, p.dtype)
+    for k in range(4):
+        assert need(p, moments, k) == pytest.approx(eq.need(k, p.means, variances, p["scales"]), rel=1e-12)
+    drawn = rng.normal(p.means[0], variances[0] ** 0.5, (100_000, 30))  # what a need is, by its name
+    scores = eq.scores(drawn, p.logits, p.means, p["scales"]).mean(0)
+    assert 2 * (scores[0] - scores[1:].max()) == pytest.approx(need(p, moments, 0), rel=0.02)

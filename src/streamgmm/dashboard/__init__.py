@@ -1,1 +1,1 @@
-"""The live page of a run. It reads the run's events and its model file, and nothing else of streamgmm."""
+"""The live page of a run. It only reads the run folder, so it can run beside any training."""

@@ -1,184 +1,167 @@
-"""Replicas on the threads of one machine: a rule made of several that learn side by side."""
+"""Replicas on the threads of one machine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from streamgmm.kernels import Parameters, Steps, aligned_copy
-from streamgmm.merging import Part, Round
-from streamgmm.rules import Moment, Rule, RuleState, Work
-from streamgmm.rules.base import ScaleBounds
+from streamgmm.core.covariance import Bounds, Work
+from streamgmm.core.engine import Engine, Replica, Round
+from streamgmm.core.rules import Context, Rule
+from streamgmm.core.state import Named
+from streamgmm.native import Samples, Steps
 
-PARAMETERS = ("means.", "scales.", "logits.", "log_dets.")  # the dot tells them from what a rule remembers
-LONG_ROUND = 1000  # samples a replica: merging costs about as much as scoring twenty of them
+LONG_ROUND = 1000  # samples per replica: merging costs about as much as scoring twenty of them
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-@dataclass(frozen=True)
-class Replicated(Rule):
-    """``rule``, learned by so many replicas.
+@dataclass
+class RoundState:
+    """The replicas of a round in progress: where it started, what each has become, and how far it is."""
 
-    A round lasts from one check to the next; where nothing hangs on a check and replicas hardly move, up to
-    ``LONG_ROUND`` samples for each of them. In step t of a round replica t mod R learns; all start the round from the
-    same parameters and are merged at its end, and whenever somebody looks. The outcome depends on the number of
-    replicas, not on the machine or the moment.
+    start: Replica | None = None
+    replicas: list[Replica] = field(default_factory=list)
+    turn: int = 0  # steps taken in this round
+    learned: int = 0  # samples learned in this round
+
+
+@dataclass(frozen=True)
+class Threads(Engine):
+    """Several replicas that learn side by side and are merged.
+
+    A round lasts from one check to the next; where nothing depends on a check and replicas hardly move, up to
+    ``LONG_ROUND`` samples for each of them. Replica t mod R takes step t of a round. All start the round from the same
+    parameters and are merged at its end, and whenever parameters are read. The result depends on the number of
+    replicas, not on the machine or on timing.
+
+    Parameters
+    ----------
+    count : int
+        Number of replicas, at least 2.
     """
 
-    name: ClassVar[str] = "replicated"
-    rule: Rule
-    replicas: int
+    name: ClassVar[str] = "threads"
+    count: int
 
     def __post_init__(self) -> None:
-        if self.replicas < 2:
-            raise ValueError(f"replicas is {self.replicas}; expected at least 2, or the rule by itself.")
+        if self.count < 2:
+            raise ValueError(f"count is {self.count}; expected at least 2 replicas. Use Serial for one.")
 
     @property
-    def varying(self) -> frozenset[str]:  # type: ignore[override]
-        inner = self.rule.varying
-        return inner | {f"{place}.{name}" for place in self._places for name in inner}
+    def replicas(self) -> int:
+        return self.count
+
+    def start(self) -> RoundState:
+        return RoundState()
+
+    def advance(self, rule: Rule[Any], main: Replica, state: RoundState, work: Work) -> Steps:
+        if not rule.can_split(main.state):
+            return rule.advance(main.state, main.parameters, work)
+        if state.turn == 0:
+            self._begin_round(main, state)
+        steps = len(work.samples.rows) // work.samples.batch_size
+        turns = [range((r - state.turn) % self.count, steps, self.count) for r in range(self.count)]
+        own_rule = rule.for_replicas(self.count)
+
+        def learn(r: int) -> Steps:
+            replica = state.replicas[r]
+            samples = _every(work.samples, turns[r])
+            if samples.typical_loss is not None:
+                samples = samples._replace(typical_loss=replica.typical_loss)
+            return own_rule.advance(replica.state, replica.parameters, work._replace(samples=samples))
+
+        reports = run_all(self.count, learn, range(self.count))
+        state.turn += steps
+        state.learned += len(work.samples.rows)
+        return _joined(reports, turns, steps)
+
+    def settle(self, rule: Rule[Any], main: Replica, state: RoundState, bounds: Bounds) -> None:
+        if not state.turn or state.start is None:
+            return
+        taken = [len(range(r, state.turn, self.count)) for r in range(self.count)]
+        done = Round(state.start, state.replicas, taken, bounds)
+        cuts = [len(main.parameters) * i // self.count for i in range(self.count + 1)]
+        ranges = [range(*cut) for cut in pairwise(cuts)]
+        run_all(self.count, lambda rows: rule.merge(done, main, rows), ranges)
+        main.typical_loss[:] = np.mean([replica.typical_loss for replica in state.replicas], axis=0)
+
+    def skips_check(self, rule: Rule[Any], main: Replica, state: RoundState, context: Context) -> bool:
+        # replicas must not forget where they started
+        longest = min(LONG_ROUND * self.count, rule.memory / 4)
+        return 0 < state.learned < longest and rule.can_wait(main.state, context)
+
+    def end_round(self, rule: Rule[Any], main: Replica, state: RoundState, bounds: Bounds) -> None:
+        self.settle(rule, main, state, bounds)
+        state.turn = state.learned = 0
+
+    def latest(self, main: Replica, state: RoundState) -> Replica:
+        return state.replicas[0] if state.turn else main
+
+    def named(self, state: RoundState) -> Named:
+        if not state.turn or state.start is None:
+            return {}
+        found: Named = {"turn": np.array(state.turn), "learned": np.array(state.learned)}
+        for place, replica in zip(self._places, (state.start, *state.replicas), strict=True):
+            found |= {f"{place}.{name}": value for name, value in replica.named().items()}
+        return found
+
+    def restored(self, main: Replica, named: Mapping[str, npt.NDArray[Any]]) -> RoundState:
+        if not named:
+            return RoundState()
+        replicas = []
+        for place in self._places:
+            own = {n.removeprefix(f"{place}."): v for n, v in named.items() if n.startswith(f"{place}.")}
+            try:
+                replicas.append(main.restored(own))
+            except (KeyError, ValueError) as problem:
+                raise ValueError(f"{place}: {problem}") from problem
+        start, *others = replicas
+        return RoundState(start, others, int(named["turn"]), int(named["learned"]))
 
     @property
     def _places(self) -> list[str]:
-        return ["start", *(f"replica{r}" for r in range(self.replicas))]
+        return ["start", *(f"replica{r}" for r in range(self.count))]
 
-    def period(self, n_components: int) -> int:
-        return self.replicas * self.rule.period(n_components)
-
-    def start(self, parameters: Parameters, moment: Moment) -> RuleState:
-        state = {**self.rule.start(parameters, moment), "turn": np.array(0), "learned": np.array(0)}
-        self._begin_round(state, parameters)
-        return state
-
-    def advance(self, state: RuleState, parameters: Parameters, work: Work) -> Steps:
-        if not self.rule.splits(state):
-            return self.rule.advance(state, parameters, work)
-        if state["turn"] == 0:
-            self._begin_round(state, parameters)
-        replicas = [self._part(state, f"replica{r}", parameters.n_features) for r in range(self.replicas)]
-        turn, steps = int(state["turn"]), len(work.x) // work.batch_size
-        shares = [range((r - turn) % self.replicas, steps, self.replicas) for r in range(self.replicas)]
-
-        def learn(r: int) -> Steps:
-            own = work._replace(x=_every(work, work.x, shares[r]))
-            if work.shares is not None:
-                own = own._replace(shares=_every(work, work.shares[:, None], shares[r])[:, 0])
-            return rule.advance(replicas[r].state, replicas[r].parameters, own)
-
-        rule = self.rule.one_of(self.replicas)
-        reports = together(self.replicas, learn, range(self.replicas))
-        for r, replica in enumerate(replicas):
-            self._keep(state, r, replica.state)
-        state["turn"] = np.array(turn + steps)
-        state["learned"] = state["learned"] + len(work.x)
-        return _joined(reports, shares, steps)
-
-    def settle(self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds) -> None:
-        turn = int(state["turn"])
-        if not turn:
-            return
-        start, *replicas = (self._part(state, place, parameters.n_features) for place in self._places)
-        taken = [len(range(r, turn, self.replicas)) for r in range(self.replicas)]
-        done, out = Round(start, replicas, taken, scale_bounds), Part(state, parameters)
-        cuts = [len(parameters) * i // self.replicas for i in range(self.replicas + 1)]
-        ranges = [range(*cut) for cut in pairwise(cuts)]
-        together(self.replicas, lambda rows: self.rule.merge(done, out, rows), ranges)
-        state["usual"] = np.mean([replica.state["usual"] for replica in replicas], axis=0)
-
-    def check(self, state: RuleState, parameters: Parameters, moment: Moment) -> bool:
-        long = min(LONG_ROUND * self.replicas, self.rule.memory / 4)  # replicas must not forget where they started
-        if 0 < state["learned"] < long and self.rule.waits(state, moment):
-            return False
-        self._end_round(state, parameters, moment.scale_bounds)
-        return self.rule.check(state, parameters, moment)
-
-    def flush(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        self._end_round(state, parameters, moment.scale_bounds)
-        self.rule.flush(state, parameters, moment)
-
-    def notice(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        self._end_round(state, parameters, moment.scale_bounds)
-        self.rule.notice(state, parameters, moment)
-
-    def reheat(self, state: RuleState, parameters: Parameters, moment: Moment) -> None:
-        self._end_round(state, parameters, moment.scale_bounds)
-        self.rule.reheat(state, parameters, moment)
-
-    def _end_round(self, state: RuleState, parameters: Parameters, scale_bounds: ScaleBounds) -> None:
-        self.settle(state, parameters, scale_bounds)
-        state["turn"] = state["learned"] = np.array(0)
-
-    def first_sigma(self, widest: float, least: float) -> float:
-        return self.rule.first_sigma(widest, least)
-
-    def finished(self, state: RuleState, moment: Moment) -> bool:
-        return self.rule.finished(state, moment)
-
-    def merge(self, done: Round, out: Part, rows: range) -> None:
-        self.rule.merge(done, out, rows)
-
-    def learning_rate(self, state: RuleState) -> float:
-        if not state["turn"]:
-            return self.rule.learning_rate(state)
-        return self.rule.learning_rate({n[9:]: v for n, v in state.items() if n.startswith("replica0.")})
-
-    def settings(self) -> dict[str, Any]:
-        return {"name": self.name, "rule": self.rule.settings(), "replicas": self.replicas}
-
-    def _begin_round(self, state: RuleState, parameters: Parameters) -> None:
-        """Start and replicas become what is known now."""
-        known = {name: value for name, value in state.items() if "." not in name and name not in ("turn", "learned")}
-        known |= dict(zip(PARAMETERS, parameters.native, strict=True))
-        for old in [name for name in state if "." in name and name.split(".", 1)[1] not in known]:
-            del state[old]
-
-        def copy(place: str) -> None:
-            for name, value in known.items():
-                old = state.get(f"{place}.{name}")
-                if old is not None and old.shape == value.shape:
-                    np.copyto(old, value)
-                else:
-                    state[f"{place}.{name}"] = aligned_copy(value)
-
-        together(self.replicas, copy, self._places)
-
-    def _part(self, state: RuleState, place: str, n_features: int) -> Part:
-        own = {name[len(place) + 1 :]: value for name, value in state.items() if name.startswith(f"{place}.")}
-        means, scales, logits, log_dets = (own.pop(name) for name in PARAMETERS)
-        return Part(own, Parameters.over((means, scales, logits, log_dets), n_features))
-
-    def _keep(self, state: RuleState, r: int, learned: RuleState) -> None:
-        for name, value in learned.items():
-            state[f"replica{r}.{name}"] = value
+    def _begin_round(self, main: Replica, state: RoundState) -> None:
+        """Set start and replicas to what is known now; memory of an earlier round is used again."""
+        fits = state.start is not None and state.start.parameters.means.shape == main.parameters.means.shape
+        if not fits or state.start is None:
+            state.start, *state.replicas = run_all(self.count, lambda _: main.copy(), self._places)
+        else:
+            run_all(self.count, lambda replica: replica.assign(main), (state.start, *state.replicas))
 
 
-def _every(work: Work, rows: Any, steps: range) -> Any:
-    """Rows of every R-th step."""
-    if work.batch_size == 1:
-        return rows[steps.start :: steps.step]
-    batches = rows.reshape(-1, work.batch_size, rows.shape[1])[steps.start :: steps.step]
-    return batches.reshape(-1, rows.shape[1])
+def _every(samples: Samples, steps: range) -> Samples:
+    """Take the samples of every R-th step."""
+    rows, shares, size = samples.rows, samples.shares, samples.batch_size
+    if size == 1:
+        chosen = slice(steps.start, None, steps.step)
+        return samples._replace(rows=rows[chosen], shares=None if shares is None else shares[chosen])
+    batches = rows.reshape(-1, size, rows.shape[1])[steps.start :: steps.step]
+    some = None if shares is None else shares.reshape(-1, size)[steps.start :: steps.step].reshape(-1)
+    return samples._replace(rows=batches.reshape(-1, rows.shape[1]), shares=some)
 
 
-def _joined(reports: list[Steps], shares: list[range], steps: int) -> Steps:
-    """One report in the order of the stream."""
+def _joined(reports: list[Steps], turns: list[range], steps: int) -> Steps:
+    """Join the reports of replicas in the order of the stream."""
     losses, tops = np.empty(steps), np.empty(steps)
-    for report, own in zip(reports, shares, strict=True):
+    for report, own in zip(reports, turns, strict=True):
         losses[own.start :: own.step], tops[own.start :: own.step] = report.losses, report.max_components
-    wins, received, looked = (np.sum([getattr(r, name) for r in reports], axis=0) for name in Steps._fields[2:])
-    return Steps(losses, tops, wins, received, looked)
+    wins, received, read = (np.sum([r[i] for r in reports], axis=0) for i in (2, 3, 4))
+    return Steps(losses, tops, wins, received, read)
 
 
-def together(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
-    """``map`` on threads; the last item runs here, where somebody waits anyway."""
+def run_all(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
+    """Map ``work`` over items on threads; the last item runs on the calling thread, which would only wait."""
     *others, last = items
     if not others:
         return [work(last)]
@@ -186,11 +169,11 @@ def together(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> li
     try:
         mine = work(last)
     finally:
-        wait(futures)  # nobody may still be writing when we return, not even after Ctrl-C
+        wait(futures)  # nothing may still be written when we return, not even after Ctrl-C
     return [*(f.result() for f in futures), mine]
 
 
 @lru_cache(maxsize=4)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that stay; a process that was forked from ours has none of them and gets its own."""
+    """Threads that stay; a forked process has none of them and gets its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix="streamgmm")

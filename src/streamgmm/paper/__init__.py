@@ -1,1 +1,1 @@
-"""The tables and figures of the paper, each made by one command: runs, records of runs, and the tables made of them."""
+"""The tables and figures of the paper, measured again: runs, their records, and the tables made of them."""

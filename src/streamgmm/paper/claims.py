@@ -1,4 +1,4 @@
-"""What the paper says in passing, each claim measured, and the effect of every parameter."""
+"""The effect of every parameter, and claims that the paper makes without a table."""
 
 from __future__ import annotations
 
@@ -8,20 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from streamgmm.paper.plan import SIZES, Plan, Table, ceiling, last, shown, summary
+from streamgmm.paper.comparison import ceiling, last, shown, summary
+from streamgmm.paper.durations import SIZES
+from streamgmm.paper.markdown_table import Table
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import NAMES
 from streamgmm.paper.runs import Results, Run
 
 SEEDS = 3
 SETS = ("mnist", "fashionmnist", "devanagari")
-WINDOW = 9  # points of a curve of about 200
+WINDOW = 9  # points of the moving mean; a curve has about 200
 PATCHES = (6, 10, 14, 20, 28)
 GRIDS = (16, 36, 64, 100, 144, 256)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One parameter over its values, all else as it comes."""
+    """Values of one parameter; all others keep their defaults.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of the parameter.
+    symbol : str
+        Its symbol in tables and figures.
+    values : tuple
+        Values to try.
+    rule : str, default="sgd"
+        The rule.
+    """
 
     parameter: str
     symbol: str
@@ -49,34 +64,59 @@ SWEEPS = (
 
 
 def names(plan: Plan) -> list[str]:
+    """Return the data sets of a plan that the claims are measured on.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     return [n for n in plan.names if n in SETS]
 
 
-def seeds(plan: Plan) -> range:
+def _seeds(plan: Plan) -> range:
     return range(1 if plan.quick else min(SEEDS, plan.seeds))
 
 
 def sweep_runs(plan: Plan, sweep: Sweep, name: str) -> dict[Any, list[Run]]:
+    """Return the runs of a sweep on one data set, by value of the parameter.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    sweep : Sweep
+        The parameter and its values.
+    name : str
+        The data set.
+    """
     values = sweep.values[:: max(1, len(sweep.values) - 1)] if plan.quick else sweep.values
     return {
         value: [
             Run(name, sweep.rule, s, plan.passes, {"rule": sweep.rule, sweep.parameter: value}, plan.part(name))
-            for s in seeds(plan)
+            for s in _seeds(plan)
         ]
         for value in values
     }
 
 
-def pass_runs(plan: Plan, name: str, rule: str) -> list[Run]:
+def _pass_runs(plan: Plan, name: str, rule: str) -> list[Run]:
     passes = 2 if plan.quick else 4
-    return [Run(name, rule, s, passes, {"rule": rule}, plan.part(name)) for s in seeds(plan)]
+    return [Run(name, rule, s, passes, {"rule": rule}, plan.part(name)) for s in _seeds(plan)]
 
 
-def patch_runs(plan: Plan, side: int) -> list[Run]:
-    return [Run("mnist", "sgd", s, plan.passes, {"rule": "sgd"}, plan.part("mnist", patch=side)) for s in seeds(plan)]
+def _patch_runs(plan: Plan, side: int) -> list[Run]:
+    return [Run("mnist", "sgd", s, plan.passes, {"rule": "sgd"}, plan.part("mnist", patch=side)) for s in _seeds(plan)]
 
 
 def expected(plan: Plan) -> list[Run]:
+    """Return all runs that the claims need.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     return list(_all(plan))
 
 
@@ -86,17 +126,31 @@ def _all(plan: Plan) -> Iterable[Run]:
             for group in sweep_runs(plan, sweep, name).values():
                 yield from group
         for rule in ("sgd", "natural"):
-            yield from pass_runs(plan, name, rule)
+            yield from _pass_runs(plan, name, rule)
     if "mnist" in plan.names:
         for side in PATCHES:
-            yield from patch_runs(plan, side)
+            yield from _patch_runs(plan, side)
 
 
 def results(plan: Plan) -> Results:
+    """Measure all runs of the claims.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     return plan.run(_all(plan), "claims")
 
 
 def make(plan: Plan) -> list[Table]:
+    """Make the tables of the claims.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     found = results(plan)
     if not found:
         return []
@@ -113,8 +167,8 @@ def _sweep_table(plan: Plan, found: Results, sweep: Sweep) -> Table:
     columns = list(sweep_runs(plan, sweep, names(plan)[0]))
     table = Table(
         f"Effect of {sweep.symbol}, {sweep.rule}",
-        f"Test max-component log-likelihood after {plan.passes} passes (components of all that win a test sample), "
-        f"{len(seeds(plan))} seeds; everything else as it comes.",
+        f"Test max-component log-likelihood after {plan.passes} passes, mean ± std over {len(_seeds(plan))} seeds (in "
+        "parentheses: components that win a test sample). All other parameters have their defaults.",
         ["data", *(f"{sweep.symbol} {v}" for v in columns)],
     )
     for name in names(plan):
@@ -130,14 +184,13 @@ def _passes(plan: Plan, found: Results) -> Table:
     count = 2 if plan.quick else 4
     table = Table(
         "Claim: convergence within two passes",
-        "Test max-component log-likelihood after each pass, and what the passes after the second still add, "
-        "in percent of "
-        "the ceiling 0.579·D.",
+        "Test max-component log-likelihood after each pass, and the gain of the passes after the second in percent of "
+        "the largest possible value, 0.579·D.",
         ["data", "rule", *(f"pass {i + 1}" for i in range(count)), "after the second"],
     )
     for name in names(plan):
         for rule in ("sgd", "natural"):
-            records = [found[r.file]["passes"] for r in pass_runs(plan, name, rule)]
+            records = [found[r.file]["passes"] for r in _pass_runs(plan, name, rule)]
             values = [summary([p[i]["max_component"] for p in records]) for i in range(count)]
             gain = 100 * (values[-1].mean - values[1].mean) / ceiling(SIZES[name][2])
             table.rows.append([NAMES[name], rule, *map(shown, values), f"{gain:+.2f} %"])
@@ -145,11 +198,11 @@ def _passes(plan: Plan, found: Results) -> Table:
 
 
 def _speed(plan: Plan, found: Results) -> Table:
-    """Samples until the likelihood of the stream has settled, against K."""
+    """Make the table of samples until the log-likelihood of the stream settles, by K."""
     table = Table(
         "Claim: convergence time against K",
-        "Samples until the smoothed max-component log-likelihood of the stream (a moving mean over a twentieth of the "
-        "run) first comes within 1 % (of the ceiling) of its end, three passes.",
+        "Samples until the max-component log-likelihood of the stream (a moving mean over a twentieth of the run) "
+        "first comes within 1 % of its final value, relative to the largest possible value; three passes.",
         ["data", "rule", *(f"K {k}" for k in GRIDS)],
     )
     for name in names(plan):
@@ -165,7 +218,7 @@ def _speed(plan: Plan, found: Results) -> Table:
 
 
 def _settled(curve: list[list[float]], margin: float) -> float:
-    """When a moving mean of the curve first comes within ``margin`` of its end: single points are noisy."""
+    """Return when a moving mean of the curve first comes within ``margin`` of its end; single points are noisy."""
     if len(curve) < WINDOW:
         return float("nan")
     smooth = np.convolve([row[2] for row in curve], np.ones(WINDOW) / WINDOW, mode="valid")
@@ -175,13 +228,12 @@ def _settled(curve: list[list[float]], margin: float) -> float:
 def _bound(plan: Plan, found: Results) -> Table:
     table = Table(
         "Claim: the max-component bound is tight in many dimensions",
-        "MNIST, patches from the middle of the images, SGD: exact and max-component log-likelihood on test "
-        "data, their difference "
-        "in nats (at most log 64 = 4.16), and the mean maximum responsibility.",
+        "SGD on patches from the middle of MNIST images: exact and max-component log-likelihood of test data, their "
+        "difference in nats (at most log 64 = 4.16), and the mean maximum responsibility.",
         ["patch", "D", "exact", "max-component", "difference", "max p"],
     )
     for side in PATCHES:
-        group = patch_runs(plan, side)
+        group = _patch_runs(plan, side)
         exact, top = last(found, group, "log_likelihood"), last(found, group, "max_component")
         table.rows.append(
             [f"{side}×{side}", side * side, shown(exact, 2), shown(top, 2), f"{exact.mean - top.mean:.3f}",

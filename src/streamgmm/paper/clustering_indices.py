@@ -1,4 +1,4 @@
-"""How well labels separate samples."""
+"""Indices of how well clusters are separated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,25 @@ BLOCK = 1024
 
 
 def dunn_index(x: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> float:
-    """Smallest distance between samples of two clusters ÷ largest distance within one; more is better.
+    """Return the smallest distance between clusters divided by the largest distance within one; more is better.
 
-    Exact, over all pairs, a block of 1024 × 1024 distances at a time: memory does not grow with the square of N.
+    It is exact, over all pairs of samples; distances are computed in blocks, so that memory does not grow with the
+    square of N.
 
+    Parameters
+    ----------
+    x : array of shape (N, D)
+        Samples.
+    labels : array of shape (N,)
+        Number of the cluster of each sample.
+
+    Returns
+    -------
+    float
+        The index; NaN if there is only one cluster, or no cluster has two different samples.
+
+    Examples
+    --------
     >>> dunn_index(np.array([[0.0], [1.0], [5.0]], np.float32), np.array([0, 0, 1]))
     4.0
     """
@@ -31,10 +46,9 @@ def dunn_index(x: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> flo
             if together.flat[high] > within[0]:
                 within = (float(together.flat[high]), (i + high // d.shape[1], j + high % d.shape[1]))
     if not np.isfinite(between[0]) or within[0] <= 0:
-        return float("nan")  # one cluster, or nothing but single points
-    smallest, largest = (
-        _distance(x, *pair) for pair in (between[1], within[1])
-    )  # without the rounding of the products
+        return float("nan")
+    # the products round; the distances of the two pairs found do not
+    smallest, largest = (_distance(x, *pair) for pair in (between[1], within[1]))
     return smallest / largest
 
 
@@ -43,7 +57,20 @@ def _distance(x: npt.NDArray[np.float32], i: int, j: int) -> float:
 
 
 def davies_bouldin(x: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> float:
-    """scikit-learn's score; less is better."""
+    """Return scikit-learn's Davies-Bouldin score; less is better.
+
+    Parameters
+    ----------
+    x : array of shape (N, D)
+        Samples.
+    labels : array of shape (N,)
+        Number of the cluster of each sample.
+
+    Returns
+    -------
+    float
+        The score; NaN if there is only one cluster.
+    """
     from sklearn.metrics import davies_bouldin_score
 
     return float(davies_bouldin_score(x, labels)) if len(np.unique(labels)) > 1 else float("nan")

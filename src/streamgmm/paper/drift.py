@@ -1,4 +1,4 @@
-"""Drift: classes 1-8, then 0, then 9, nothing revisited."""
+"""Drift: classes 1-8, then 0, then 9; no class comes again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import time
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streamgmm import datasets
-from streamgmm.mixture import Mixture
-from streamgmm.paper.plan import Plan, Table, shown, summary
+from streamgmm.core.trainer import Trainer
+from streamgmm.paper.comparison import shown, summary
+from streamgmm.paper.markdown_table import Table
+from streamgmm.paper.measurements import CHUNK, data_of, feed, trainer_of
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import DRIFT
 from streamgmm.paper.runs import Results, Run, measure_all
-from streamgmm.paper.training_runs import CHUNK, data_of, feed, model_of
 
 PARTS = (tuple(range(1, 9)), (0,), (9,))
 METHODS: dict[str, dict[str, Any]] = {
@@ -25,11 +28,18 @@ METHODS: dict[str, dict[str, Any]] = {
     "sem": {"rule": "sem", "sem": {"step_init": 0.05, "step_decay": 0.25, "step_min": 0.001}},
 }
 HALF_LIVES = (2000, 5000, 10_000, 20_000, 50_000, 100_000)
-RECRUITS = (0.0, 0.18)  # shares of components that move at a drift
+RECRUITS = (0.0, 0.18)  # share of components that are recruited on drift
 TESTS = {"1-8": PARTS[0], "0": PARTS[1], "9": PARTS[2], "all": (0, *range(1, 10))}
 
 
 def runs(plan: Plan) -> dict[str, list[Run]]:
+    """Return the runs by method.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     if "mnist" not in plan.names:
         return {}
     passes, part = 1 if plan.quick else 2, plan.part("mnist", parts=[list(p) for p in PARTS])
@@ -39,8 +49,19 @@ def runs(plan: Plan) -> dict[str, list[Run]]:
     }
 
 
+def expected(plan: Plan) -> list[Run]:
+    """Return all runs that the tables need.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
+    return [run for group in runs(plan).values() for run in group]
+
+
 def _sweep() -> dict[str, dict[str, Any]]:
-    """Half-lives, with recruits and without; those of METHODS come again under another name and are not run again."""
+    """Return half-lives with and without recruits; those that METHODS has, too, share its records."""
     return {
         _label(h, r): {"rule": "natural", "half_life": h, **({"natural": {"recruits": r}} if r else {})}
         for r in RECRUITS
@@ -53,45 +74,52 @@ def _label(half_life: float, recruits: float) -> str:
 
 
 def measure(run: Run) -> dict[str, Any]:
-    """Log-likelihoods of each test part after each part of the stream, and every 2000 samples on the way."""
+    """Measure the log-likelihood of each test set after each part of the stream, and several times within it.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    """
     whole = data_of(run)
     tests = {name: datasets.scaled(whole.x_test[np.isin(whole.y_test, c)]) for name, c in TESTS.items()}
-    model, order = model_of(run), np.random.default_rng([run.seed, 3])
+    trainer, order = trainer_of(run, whole.n_features), np.random.default_rng([run.seed, 3])
     after, curve, spent = [], [], 0.0
     for classes in run.data["parts"]:
         rows = np.flatnonzero(np.isin(whole.y_train, classes))
         stream = np.concatenate([order.permutation(rows) for _ in range(run.passes)])
         for start in range(0, len(stream), CHUNK):
             begin = time.perf_counter()
-            feed(model, whole.x_train, stream[start : start + CHUNK])
+            feed(trainer, whole.x_train, stream[start : start + CHUNK])
             spent += time.perf_counter() - begin
             if start // CHUNK % 4 == 0:
-                curve.append([model.n_samples_seen_, {n: _mean(model, x[:1000]) for n, x in tests.items()}])
-        after.append({name: _mean(model, x) for name, x in tests.items()})
+                curve.append([trainer.n_samples, {n: _mean(trainer, x[:1000]) for n, x in tests.items()}])
+        after.append({name: _mean(trainer, x) for name, x in tests.items()})
     return {"after": after, "curve": curve, "seconds": spent}
 
 
-def _mean(model: Any, x: Any) -> float:
-    return float(Mixture.view(model._training.parameters).max_component(x).mean())
+def _mean(trainer: Trainer, x: npt.NDArray[np.float32]) -> float:
+    return float(trainer.mixture.max_component(x).mean())
 
 
-def results(plan: Plan) -> tuple[dict[str, list[Run]], Results]:
-    wanted = runs(plan)
-    return wanted, measure_all(
-        [r for group in wanted.values() for r in group], measure, plan.folder, plan.jobs, "drift"
-    )
+def _results(plan: Plan) -> tuple[dict[str, list[Run]], Results]:
+    return runs(plan), measure_all(expected(plan), measure, plan.folder, plan.jobs, "drift")
 
 
 def make(plan: Plan) -> list[Table]:
-    wanted, found = results(plan)
+    """Make the tables.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
+    wanted, found = _results(plan)
     table = Table(
         "Drift on MNIST",
-        f"Classes 1-8, then 0, then 9, {'one pass' if plan.quick else 'two passes'} each, nothing revisited; "
-        "test max-component log-likelihood "
-        "after each part, mean "
-        "± std over seeds. 'authors': the authors' released code on the same parts, one seed. sEM: "
-        "step_init 0.05, step_decay "
-        "0.25, step_min 0.001.",
+        f"Classes 1-8, then 0, then 9, {'one pass' if plan.quick else 'two passes'} over each; no class comes again. "
+        "Test max-component log-likelihood after each part, mean ± std over seeds. 'authors': the authors' released "
+        "code on the same parts, one seed. sEM: step_init 0.05, step_decay 0.25, step_min 0.001.",
         ["method", "test set", "after 1-8", "after 0", "after 9", "authors: after 1-8", "after 0", "after 9"],
     )
     for method in METHODS if wanted else ():
@@ -106,8 +134,8 @@ def make(plan: Plan) -> list[Table]:
 def _trade_off(wanted: dict[str, list[Run]], found: Results) -> Table:
     table = Table(
         "Drift, what a half-life buys and costs",
-        "The natural rule: test max-component log-likelihood of the new class right after its part, and of all "
-        "classes at the end; without recruits, and with 18 % of the components recruited at a drift.",
+        "Natural rule: test max-component log-likelihood of the new class right after its part, and of all classes "
+        "at the end, without recruits and with 18 % of the components recruited on drift.",
         ["half-life", *(f"{what}{', recruits' * bool(r)}" for r in RECRUITS for what in ("class 0", "class 9", "all"))],
     )
     for half_life in (*HALF_LIVES, None):
@@ -127,8 +155,14 @@ def _method(half_life: float | None, recruits: float) -> str:
 
 
 def curves(plan: Plan) -> dict[str, dict[float, tuple[float, float]]]:
-    """For the picture: by line, half-life → mean of the new classes when learned, and of all classes at the end."""
-    wanted, found = results(plan)
+    """Return the lines of the figure: by half-life, the new classes once learned, and all classes at the end.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
+    wanted, found = _results(plan)
 
     def mean(method: str, at: int, name: str) -> float:
         return float(np.mean([found[run.file]["after"][at][name] for run in wanted[method]]))

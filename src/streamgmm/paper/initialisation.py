@@ -1,10 +1,13 @@
-"""Robustness to the start: classes 1-9, several starts, with and without annealing."""
+"""Robustness to the initial means: classes 1-9, several starts, with and without annealing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamgmm.paper.plan import SIZES, Plan, Table, ceiling, last, shown
+from streamgmm.paper.comparison import ceiling, last, shown
+from streamgmm.paper.durations import SIZES
+from streamgmm.paper.markdown_table import Table
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import INITIALISATION, NAMES
 from streamgmm.paper.runs import Run
 
@@ -22,7 +25,13 @@ RATES: dict[str, dict[str, Any]] = {
 
 
 def runs(plan: Plan) -> dict[tuple[str, str, str], list[Run]]:
-    """By data set, rate and start; without annealing the rate is 0.001 in any case."""
+    """Return the runs by data set, learning rate and start; without annealing the rate is always 0.001.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     found: dict[tuple[str, str, str], list[Run]] = {}
     for name in plan.names:
         for rate, rates in RATES.items():
@@ -33,20 +42,36 @@ def runs(plan: Plan) -> dict[tuple[str, str, str], list[Run]]:
     return found
 
 
+def expected(plan: Plan) -> list[Run]:
+    """Return all runs that the tables need.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
+    return [run for group in runs(plan).values() for run in group]
+
+
 def make(plan: Plan) -> list[Table]:
+    """Make one table per learning rate.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     wanted = runs(plan)
     results = plan.run([r for group in wanted.values() for r in group], "initialisation")
     tables = []
     for rate in RATES:
         table = Table(
             f"Initialisation, {rate}",
-            f"SGD, K = 64, batch 1, {plan.passes} passes over all classes but 0 (the paper's ten-class sets: "
-            "1-9), test "
-            "max-component log-likelihood, mean ± std over seeds; 'class 0': means (only) of a model that "
-            "has seen one pass "
-            "of class 0. Period 1000, 200 for ISOLET and Fruits. 'spread': largest difference between the "
-            "three μ columns "
-            "in percent of the ceiling 0.579·D.",
+            f"SGD, K = 64, batch size 1, {plan.passes} passes over all classes but 0 (classes 1-9 in sets of ten), "
+            "test max-component log-likelihood, mean ± std over seeds. 'μ': range of the random initial means. "
+            "'class 0': initial means from one pass over class 0. The period is 1000, and 200 for ISOLET and Fruits "
+            "360. 'spread': largest difference between the three μ columns, in percent of the largest possible "
+            "value, 0.579·D.",
             ["data", *(f"{s} ({who})" for s in STARTS for who in ("paper", "ours")), "spread, ours"],
         )
         for name in plan.names:

@@ -1,5 +1,4 @@
-"""Figures that the paper prints: A. Gepperth and B. Pfülb, Neural Processing Letters 2021 (mean, standard "
-"deviation)."""
+"""Published results: A. Gepperth and B. Pfülb, Neural Processing Letters, 2021."""
 
 from __future__ import annotations
 
@@ -7,6 +6,16 @@ from typing import NamedTuple
 
 
 class Value(NamedTuple):
+    """A result over seeds.
+
+    Parameters
+    ----------
+    mean : float
+        Mean.
+    std : float or None, default=None
+        Standard deviation, where it is known.
+    """
+
     mean: float
     std: float | None = None
 
@@ -21,7 +30,7 @@ NAMES = {
     "isolet": "ISOLET",
 }
 
-# Final log-likelihoods, classes 1-9, by start of the means; without annealing no deviation is printed.
+# Final log-likelihoods of classes 1-9, by initial means; the last column, without annealing, has no deviation.
 INITIALISATION = {
     "mnist": (Value(205.47, 1.08), Value(205.46, 0.77), Value(205.68, 0.78), Value(205.37, 0.68), Value(124.1)),
     "fashionmnist": (Value(231.22, 1.53), Value(231.58, 2.84), Value(231.00, 1.11), Value(229.59, 0.59), Value(183.0)),
@@ -38,7 +47,7 @@ INITIALISATION = {
     "isolet": (Value(354.34, 0.04), Value(354.36, 0.04), Value(354.36, 0.04), Value(354.20, 0.05), Value(201.5)),
 }
 
-# Davies-Bouldin (less is better) of SGD and sEM, Dunn index (more is better) of SGD and sEM.
+# Davies-Bouldin score of SGD and of sEM (less is better), Dunn index of SGD and of sEM (more is better).
 CLUSTERING = {
     "mnist": (Value(2.50, 0.04), Value(2.47, 0.04), Value(0.18, 0.02), Value(0.16, 0.02)),
     "fashionmnist": (Value(2.06, 0.05), Value(2.20, 0.04), Value(0.20, 0.03), Value(0.19, 0.02)),
@@ -47,7 +56,7 @@ CLUSTERING = {
     "svhn": (Value(2.34, 0.04), Value(2.41, 0.03), Value(0.15, 0.02), Value(0.15, 0.02)),
 }
 
-# Mean maximum responsibility of SGD, log-likelihood of SGD, of sEM.
+# Mean maximum responsibility of SGD, log-likelihood of SGD and of sEM.
 STREAMING = {
     "mnist": (0.992674, Value(216.6, 0.31), Value(216.8, 1.38)),
     "fashionmnist": (0.997609, Value(234.5, 2.28), Value(222.9, 6.03)),
@@ -58,7 +67,7 @@ STREAMING = {
     "isolet": (0.994069, Value(354.2, 0.01), Value(354.5, 0.37)),
 }
 
-# Not in the paper: drift with the authors' code on MNIST, classes 1-8, then 0, then 9, two passes each (design notes).
+# Not in the paper: drift on MNIST with the authors' code; classes 1-8, then 0, then 9, two passes each.
 Parts = tuple[float | None, float | None, float | None]
 DRIFT: dict[str, dict[str, Parts]] = {
     "sgd": {

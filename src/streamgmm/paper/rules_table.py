@@ -1,37 +1,53 @@
-"""The rules side by side, with batch EM from k-means as a yardstick; what streaming has measured is used again."""
+"""The rules side by side, with batch EM from k-means as the reference; runs are shared with the streaming table."""
 
 from __future__ import annotations
 
 from streamgmm.paper import streaming
-from streamgmm.paper.plan import Plan, Table, shown, summary
+from streamgmm.paper.comparison import shown, summary
+from streamgmm.paper.markdown_table import Table
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import NAMES
 from streamgmm.paper.runs import Results, Run
 
-BATCH_SEEDS = 3  # it takes longer than all others together
+BATCH_SEEDS = 3  # batch EM takes longer than everything else together
 ITERATIONS = 30
 
 
-def batch_runs(plan: Plan, name: str) -> list[Run]:
-    """A pass is an iteration of EM."""
+def _batch_runs(plan: Plan, name: str) -> list[Run]:
+    """Return runs of batch EM, where a pass is one iteration."""
     iterations = 3 if plan.quick else ITERATIONS
     return [Run(name, "batch", s, iterations, {}, plan.part(name)) for s in plan.seeds_of(name)[:BATCH_SEEDS]]
 
 
 def expected(plan: Plan) -> list[Run]:
-    return [*streaming.expected(plan), *(run for name in plan.names for run in batch_runs(plan, name))]
+    """Return about the runs that the table needs.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
+    return [*streaming.expected(plan), *(run for name in plan.names for run in _batch_runs(plan, name))]
 
 
 def make(plan: Plan) -> list[Table]:
+    """Make the table.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     outcome = streaming.run(plan)
-    batches = {name: batch_runs(plan, name) for name in plan.names}
+    batches = {name: _batch_runs(plan, name) for name in plan.names}
     results = outcome.results | plan.run([run for group in batches.values() for run in group], "batch EM")
     passes = "1 pass" if plan.passes == 1 else f"{plan.passes} passes"
     table = Table(
         "Rules and batch EM",
-        "K = 64, random start; batch EM begins with MiniBatchKMeans, sees all of the data "
-        f"{3 if plan.quick else ITERATIONS} times and has the same precision cap ({BATCH_SEEDS} seeds). Test "
-        "max-component log-likelihood, mean ± std over seeds (components of 64 that win a test sample, worst seed; "
-        "seconds of learning on one core, k-means included, two runs at a time).",
+        "K = 64, random initial means; batch EM starts from MiniBatchKMeans and does "
+        f"{3 if plan.quick else ITERATIONS} iterations with the same limit on precisions ({BATCH_SEEDS} seeds). Test "
+        "max-component log-likelihood, mean ± std over seeds. In parentheses: components of 64 that win a test sample, "
+        "in the worst seed, and seconds of training on one core, including k-means, with two runs at a time.",
         ["data", f"SGD, {passes}", f"sEM, best of grid, {passes}", "natural, 1 pass", f"natural, {passes}", "batch EM"],
     )
     for name in plan.names:

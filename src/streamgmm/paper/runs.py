@@ -1,4 +1,4 @@
-"""Runs and their records: each run is one JSON file, so an interrupted table goes on where it stopped."""
+"""Runs and their records. Each run has one JSON file, so that an interrupted table resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -18,13 +18,30 @@ from typing import Any
 import numpy as np
 
 import streamgmm
-from streamgmm.checkpoint import write_atomically
 from streamgmm.progress import live_line
+from streamgmm.storage.atomic import write_atomically
 
 
 @dataclass(frozen=True)
 class Run:
-    """What to measure: a method with its settings on (a part of) a data set, one seed, so many passes."""
+    """One training to measure.
+
+    Parameters
+    ----------
+    dataset : str
+        Data set.
+    method : str
+        "sgd", "natural", "sem" or "batch".
+    seed : int
+        Seed of the start and of the order of samples.
+    passes : int
+        Passes over the data.
+    settings : dict, default={}
+        Settings that differ from the defaults; "sem" and "natural" hold those of the rule.
+    data : dict, default={}
+        Which part of the data to use: "rows", "classes", "all_but", "patch", "parts", "start_classes"; and what else to
+        do: "clusters" for clustering indices, "model" for a folder to save to.
+    """
 
     dataset: str
     method: str
@@ -35,7 +52,7 @@ class Run:
 
     @property
     def file(self) -> str:
-        """Name of its record; runs that differ in anything, the version included, have different names."""
+        """Name of the record, unique to the run and the version of streamgmm."""
         text = json.dumps([asdict(self), streamgmm.__version__], sort_keys=True)
         return f"{self.dataset}-{self.method}-{self.seed}-{sha256(text.encode()).hexdigest()[:10]}.json"
 
@@ -45,12 +62,34 @@ Results = dict[str, dict[str, Any]]
 
 
 def recorded(runs: Iterable[Run], folder: Path) -> Results:
-    """Results of those runs that have a record."""
+    """Return the results of those runs that have a record.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        The runs.
+    folder : Path
+        Folder of the records.
+    """
     return {run.file: found for run in runs if (found := _read(folder / run.file)) is not None}
 
 
 def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, label: str) -> Results:
-    """Results of all runs by record name; those that have a record are not run again."""
+    """Return the results of all runs by record name; measure those that have no record yet.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        The runs.
+    measure : callable
+        Measures one run; called in other processes.
+    folder : Path
+        Folder of the records.
+    jobs : int
+        Processes.
+    label : str
+        What to call the runs in the progress line.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {run.file: run for run in runs}
     results = recorded(wanted.values(), folder)
@@ -76,7 +115,7 @@ def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, 
 
 
 def versions() -> dict[str, str]:
-    """What a record was made with."""
+    """Return the versions of everything that a record depends on."""
     import sklearn
 
     return {
@@ -89,7 +128,7 @@ def versions() -> dict[str, str]:
 
 
 def _end_with_parent() -> None:
-    """Lets this process end when the one that has started it does, however that ends."""
+    """End this process when its parent ends, even if that is killed."""
 
     def wait(parent: Any) -> None:
         parent.join()
@@ -100,7 +139,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes started meanwhile use one thread; libraries read these variables when they are imported."""
+    """Limit processes that start meanwhile to one thread; libraries read these variables on import."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))

@@ -1,4 +1,4 @@
-"""Streams with constant statistics: SGD against stochastic EM and the natural rule."""
+"""Stationary streams: SGD against stochastic EM and the natural rule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgmm.paper.plan import Plan, Table, last, shown, verdict
+from streamgmm.paper.comparison import last, shown, verdict
+from streamgmm.paper.markdown_table import Table
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import NAMES, STREAMING
 from streamgmm.paper.runs import Results, Run
 
@@ -18,36 +20,93 @@ GRID: list[dict[str, Any]] = [
 
 
 def grid(plan: Plan) -> list[dict[str, Any]]:
+    """Return the settings of sEM to try.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     return GRID[::13] if plan.quick else GRID
 
 
 def grid_runs(plan: Plan, names: list[str], part: dict[str, Any], sem: dict[str, Any]) -> dict[tuple[str, int], Run]:
-    """One pass with seed 0 for each setting."""
+    """Return runs of sEM with one pass and seed 0, by data set and number of the settings in ``grid``.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    names : list of str
+        Data sets.
+    part : dict
+        Entries of ``Run.data``.
+    sem : dict
+        Settings of sEM that are the same for all.
+    """
     return {
-        (name, i): Run(name, "sem", 0, 1, {"rule": "sem", "sem": {**sem, **s}, **short(plan)}, plan.part(name, **part))
+        (name, i): Run(name, "sem", 0, 1, {"rule": "sem", "sem": {**sem, **s}, **_short(plan)}, plan.part(name, **part))
         for name in names
         for i, s in enumerate(grid(plan))
     }
 
 
-def short(plan: Plan) -> dict[str, int]:
-    """In the quick form there are fewer rows than a period has."""
+def _short(plan: Plan) -> dict[str, int]:
+    """Shorten the period of quick runs, which have fewer rows than a period."""
     return {"period": 100} if plan.quick else {}
 
 
 def best_of(plan: Plan, results: Results, runs: dict[tuple[str, int], Run], name: str, figure: str, more: bool) -> int:
+    """Return the number of the best settings in ``grid`` for a data set.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    results : dict
+        Results by record name.
+    runs : dict
+        What ``grid_runs`` returned.
+    name : str
+        The data set.
+    figure : str
+        The figure to compare.
+    more : bool
+        Whether more is better.
+    """
     values = [results[runs[name, i].file]["passes"][-1][figure] for i in range(len(grid(plan)))]
     scores = np.nan_to_num(np.array(values) * (1 if more else -1), nan=-np.inf)
     return int(scores.argmax())
 
 
 def method_runs(plan: Plan, name: str, rule: str, settings: dict[str, Any], **part: Any) -> list[Run]:
-    given = {"rule": rule, **settings, **(short(plan) if rule == "sem" else {})}
+    """Return the runs of a rule on a data set, one per seed.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    name : str
+        The data set.
+    rule : str
+        The rule.
+    settings : dict
+        Settings that differ from the defaults.
+    **part
+        Entries of ``Run.data``.
+    """
+    given = {"rule": rule, **settings, **(_short(plan) if rule == "sem" else {})}
     return [Run(name, rule, s, plan.passes, given, plan.part(name, **part)) for s in plan.seeds_of(name)]
 
 
 def expected(plan: Plan) -> list[Run]:
-    """About what will be run, before the best setting is known."""
+    """Return about the runs that the tables need; which settings of sEM are best is not known yet.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     runs = list(grid_runs(plan, plan.names, {}, {}).values())
     for name in plan.names:
         for rule in ("sgd", "natural", "sem"):
@@ -56,7 +115,17 @@ def expected(plan: Plan) -> list[Run]:
 
 
 class Outcome(NamedTuple):
-    """Runs by data set and rule, what they have measured, and the setting of sEM that was best for each data set."""
+    """Runs and what they measured.
+
+    Parameters
+    ----------
+    runs : dict
+        Runs by data set and rule.
+    results : dict
+        Results by record name.
+    best : dict
+        The best settings of sEM by data set.
+    """
 
     runs: dict[tuple[str, str], list[Run]]
     results: Results
@@ -64,6 +133,13 @@ class Outcome(NamedTuple):
 
 
 def run(plan: Plan) -> Outcome:
+    """Find the best settings of sEM, then measure all rules.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     tried = grid_runs(plan, plan.names, {}, {})
     found = plan.run(tried.values(), "streaming, grid of sEM")
     best = {n: grid(plan)[best_of(plan, found, tried, n, "max_component", True)] for n in plan.names}
@@ -76,23 +152,28 @@ def run(plan: Plan) -> Outcome:
 
 
 def make(plan: Plan) -> list[Table]:
+    """Make the tables.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
     wanted, results, best = run(plan)
     table = Table(
         "Streaming",
-        f"K = 64, batch 1, random start, {plan.passes} passes, test max-component log-likelihood, mean ± std "
-        "over seeds. SGD: "
-        "ε 0.1 → 0.001, period 1000 (200 for ISOLET and Fruits). sEM: best of 27 settings after one pass with seed 0 "
-        "(on test data, as in the paper), one period of accumulation. natural: as it comes. Bold: better by "
-        "more than half a "
-        "standard deviation (SGD against sEM); the verdict is computed the same way for the paper's figures.",
+        f"K = 64, batch size 1, random initial means, {plan.passes} passes, test max-component log-likelihood, mean ± "
+        "std over seeds. SGD: ε from 0.1 to 0.001, period 1000 (200 for ISOLET and Fruits 360). sEM: the best of 27 "
+        "settings after one pass with seed 0 (on test data, as in the paper), one period of accumulation. natural: "
+        "defaults. Bold: better by more than half a standard deviation (SGD against sEM). The verdict on the paper's "
+        "figures follows the same rule.",
         ["data", "SGD (paper)", "SGD (ours)", "difference", "sEM (paper)", "sEM (ours)", "verdict (paper)",
          "verdict (ours)", "natural"],
     )  # fmt: skip
     more = Table(
         "Streaming, further figures",
-        "Exact log-likelihood (logsumexp), mean maximum responsibility (the paper prints SGD's), components "
-        "of 64 that win a "
-        "test sample (mean over seeds).",
+        "Exact log-likelihood (log-sum-exp), mean maximum responsibility (published for SGD), and components of 64 "
+        "that win a test sample (mean over seeds).",
         ["data", "exact: SGD", "sEM", "natural", "max p: SGD (paper)", "SGD (ours)", "sEM", "natural", "live: SGD",
          "sEM", "natural"],
     )  # fmt: skip
@@ -110,6 +191,6 @@ def make(plan: Plan) -> list[Table]:
         top = [f"{last(results, wanted[name, r], 'responsibility').mean:.4f}" for r in rules]
         live = [f"{last(results, wanted[name, r], 'live').mean:.0f}" for r in rules]
         more.rows.append([NAMES[name], *exact, f"{responsibility:.4f}", *top, *live])
-    chosen = Table("Streaming, settings of sEM", "Chosen from the grid.", ["data", *GRID[0]])
+    chosen = Table("Streaming, settings of sEM", "The best settings of the grid.", ["data", *GRID[0]])
     chosen.rows = [[NAMES[n], *best[n].values()] for n in plan.names]
     return [table, more, chosen]

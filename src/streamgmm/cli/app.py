@@ -1,0 +1,76 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures.process import BrokenProcessPool
+from typing import Annotated
+
+import typer
+
+from streamgmm.cli import console
+from streamgmm.cli.dashboard import dashboard
+from streamgmm.cli.demo import demo
+from streamgmm.cli.options import common_options
+from streamgmm.cli.paper import paper
+from streamgmm.cli.plot import plot
+from streamgmm.cli.sample import sample
+from streamgmm.cli.score import score
+from streamgmm.cli.train import train
+from streamgmm.errors import MissingExtraError, StreamGMMError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import streamgmm
+
+        typer.echo(streamgmm.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Gaussian mixture models that learn from streams."""
+
+
+for _command in (demo, train, score, sample, plot, dashboard):
+    app.command(_command.__name__)(common_options(_command))
+app.add_typer(paper, name="paper")
+
+
+def run() -> int:
+    """Run the command line; return the exit code."""
+    try:
+        app()
+    except BrokenProcessPool:
+        return _fail("a process was killed, perhaps for lack of memory. Try fewer with --jobs.")
+    except StreamGMMError as problem:
+        if console.debug:
+            raise
+        return _fail(console.with_options(problem))
+    except OSError as problem:
+        if console.debug:
+            raise
+        return _fail(str(problem))
+    except MissingExtraError as problem:
+        if console.debug:
+            raise
+        return _fail(str(problem))
+    return 0
+
+
+def _fail(message: str) -> int:
+    console.complain(message)
+    sys.stdout.flush()
+    return 1

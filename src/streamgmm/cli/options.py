@@ -1,0 +1,116 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+from collections.abc import Callable
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streamgmm.cli import console, exit_at_once
+from streamgmm.cli.console import CommandError
+
+
+class BadRows(StrEnum):
+    """What to do with rows that cannot be used."""
+
+    stop = "stop"
+    skip = "skip"
+
+
+class Scale(StrEnum):
+    """How to scale features."""
+
+    none = "none"
+    minmax = "minmax"
+    standard = "standard"
+
+
+class Missing(StrEnum):
+    """What to do with missing values."""
+
+    error = "error"
+    learn = "learn"
+    skip = "skip"
+
+
+SourceName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A file, a folder of images, '-' for standard input, kafka://host:port/topic, or glyphs:A-E,F-J.",
+    ),
+]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of a run.")]
+ColumnNames = Annotated[str | None, typer.Option("--columns", help="Features, separated by commas. [default: all]")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="Column that identifies rows; not a feature.")]
+OnBadRows = Annotated[BadRows, typer.Option("--bad-rows", help="What to do with rows that cannot be read.")]
+Shape = Annotated[str | None, typer.Option(help="Shape of a sample: 28x28, 32x32x3, or lines. [default: guessed]")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the live page; 0 takes a free one.")]
+LivePage = Annotated[bool, typer.Option("--dashboard", help="Serve a live page during the run.")]
+
+
+def column_names(columns: str | None) -> list[str] | None:
+    """Split the value of --columns."""
+    names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+    if names is not None and (not names or len(set(names)) < len(names)):
+        raise CommandError(f"--columns is {columns!r}; expected distinct names, separated by commas.")
+    return names
+
+
+def sample_shape(text: str | None, n_features: int) -> tuple[int, ...] | None:
+    """Interpret the value of --shape."""
+    if text is None:
+        return None
+    if text == "lines":
+        return (n_features,)
+    parts = text.lower().split("x")
+    shape = tuple(int(p) for p in parts if p.isdigit())
+    total = 1
+    for side in shape:
+        total *= side
+    if len(shape) != len(parts) or len(shape) not in (2, 3) or total != n_features:
+        raise CommandError(
+            f"--shape {text!r} does not fit {n_features} features; expected rows x columns, rows x columns x 3 for "
+            "colours, or lines."
+        )
+    return shape
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+def _load() -> None:
+    """Load what nearly every command needs; from then on, Ctrl-C raises KeyboardInterrupt."""
+    import rich.progress  # noqa: F401
+
+    import streamgmm.storage.run_folder  # noqa: F401
+
+    if signal.getsignal(signal.SIGINT) is exit_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --quiet and --debug to a command."""
+
+    @wraps(command)
+    def run(*args: Any, quiet: bool = False, debug: bool = False, **kwargs: Any) -> Any:
+        console.quiet, console.debug = quiet, debug
+        _load()
+        return command(*args, **kwargs)
+
+    signature = inspect.signature(command, eval_str=True)
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("quiet", Quiet), ("debug", Debug))
+    ]
+    parameters = [*signature.parameters.values(), *more]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run

@@ -1,0 +1,148 @@
+"""The control of a training: what happens once per period, in plain Python.
+
+It smooths the loss, narrows the annealing, detects drift, and counts which components are in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core import annealing, drift
+from streamgmm.core.annealing import Annealing, Schedule
+from streamgmm.core.drift import DriftState
+from streamgmm.native import Steps
+
+USAGE_SAMPLES = 50  # samples per component over which a component's share of wins is averaged
+LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
+
+
+class Check(NamedTuple):
+    """What is known at the end of a period; ``loss`` and ``max_component`` are smoothed over about one period."""
+
+    samples: int
+    loss: float
+    max_component: float
+    sigma: float
+    learning_rate: float
+    live: int
+    shrunk: bool
+    drift: bool = False
+
+
+class Control:
+    """State of the control of a training with ``n_components`` components.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Settings of the annealing.
+    n_components : int
+        Number of components.
+    """
+
+    def __init__(self, schedule: Schedule, n_components: int) -> None:
+        self.schedule = schedule
+        self.annealing: Annealing = annealing.start(schedule)
+        self._drift = DriftState()
+        self._wins = np.zeros(n_components, np.int64)
+        self.usage = np.full(n_components, 1 / n_components)
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        """Take copies: joblib hands over large arrays as memory maps that cannot be written."""
+        vars(self).update(values, _wins=values["_wins"].copy())
+
+    @property
+    def samples(self) -> int:
+        """Samples learned."""
+        return self.annealing.samples
+
+    @property
+    def sigma(self) -> float:
+        """Width of the annealing."""
+        return self.annealing.sigma
+
+    @property
+    def live(self) -> int:
+        """Components that win at least a tenth of an even share of recent samples."""
+        return int((self.usage >= LIVE_SHARE / len(self.usage)).sum())
+
+    @property
+    def samples_to_check(self) -> int:
+        """Samples that complete the period."""
+        return self.schedule.period - self.samples % self.schedule.period
+
+    def observe(self, steps: Steps, batch_size: int) -> bool:
+        """Take in what steps report; return whether a check is due."""
+        before, period = self.samples, self.schedule.period
+        self._wins += steps.wins
+        self.annealing = annealing.observe(
+            self.schedule, self.annealing, steps.losses, steps.max_components, batch_size
+        )
+        return self.samples // period > before // period
+
+    def begin_check(self) -> bool:
+        """Update usage and annealing; return whether σ has shrunk."""
+        total = int(self._wins.sum())
+        weight = min(1.0, total / (USAGE_SAMPLES * len(self.usage)))
+        self.usage = (1 - weight) * self.usage + weight * self._wins / total
+        self._wins = np.zeros_like(self._wins)
+        self.annealing, shrunk = annealing.check(self.schedule, self.annealing)
+        return shrunk
+
+    def detect_drift(self, moved: bool) -> bool:
+        """Return whether the stream has changed; if components have ``moved``, the loss may jump for that reason."""
+        self._drift, changed = drift.detect(self.schedule, self._drift, self.annealing)
+        if moved:
+            self._drift = DriftState()
+        return changed
+
+    def reheat(self, sigma: float) -> None:
+        """Widen the annealing again."""
+        self.annealing = annealing.reheat(self.schedule, self.annealing, sigma)
+
+    def check(self, learning_rate: float, shrunk: bool, drift: bool) -> Check:
+        """Return the current figures."""
+        loss, top = self.annealing.loss, self.annealing.max_component
+        return Check(
+            samples=self.samples,
+            loss=float("nan") if loss is None else loss,
+            max_component=float("nan") if top is None else top,
+            sigma=self.sigma,
+            learning_rate=learning_rate,
+            live=self.live,
+            shrunk=shrunk,
+            drift=drift,
+        )
+
+    def select(self, components: npt.NDArray[np.int64]) -> None:
+        """Take the given components, in this order."""
+        copies = np.bincount(components)[components]
+        usage = self.usage[components] / copies
+        total = usage.sum()
+        self.usage = usage / total if total > 0 else np.full(len(usage), 1 / len(usage))
+        self._wins = self._wins[components]
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything but tensors as plain data."""
+        return {"schedule": asdict(self.schedule), "annealing": asdict(self.annealing), "drift": asdict(self._drift)}
+
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """Return every array by name."""
+        return {"wins": self._wins, "usage": self.usage}
+
+    @classmethod
+    def restore(cls, facts: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]], n_components: int) -> Control:
+        """Return the control that ``facts`` and ``tensors`` describe; raise an exception if they are damaged."""
+        self = cls(Schedule(**facts["schedule"]), n_components)
+        self.annealing, self._drift = Annealing(**facts["annealing"]), DriftState(**facts["drift"])
+        if self.schedule.period < 1 or self.sigma <= 0 or self.samples < 0:
+            raise ValueError("period, sigma or samples out of range")
+        self._wins, self.usage = tensors["wins"].astype(np.int64), tensors["usage"].astype(np.float64)
+        if not self._wins.shape == self.usage.shape == (n_components,):
+            raise ValueError(f"wins and usage have shapes {self._wins.shape} and {self.usage.shape}")
+        return self

@@ -1,0 +1,268 @@
+"""What a covariance kind is: tensors, and the mathematics that only it knows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.registry import require_free
+from streamgmm.core.tensors import Layout, Tensors
+from streamgmm.native import EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps
+
+SCALE_MIN = 1e-3  # times the largest scale where that is below one
+
+
+class Bounds(NamedTuple):
+    """Smallest and largest scale, the square root of a precision."""
+
+    scale_min: float
+    scale_max: float
+
+    @property
+    def precision_max(self) -> float:
+        """Inverse of the smallest variance."""
+        return self.scale_max**2
+
+    @property
+    def variance_max(self) -> float:
+        """Variances beyond this have no scale."""
+        return float(1 / self.scale_min**2)
+
+
+class Work(NamedTuple):
+    """Whole batches of samples, and what stays the same while they are learned."""
+
+    samples: Samples
+    filters: Filters
+    bounds: Bounds
+
+
+class Statistics(NamedTuple):
+    """Running statistics of all components: means in the layout of the kernel, and moments about them."""
+
+    means: Floats
+    moments: Tensors
+
+
+class Covariance(ABC):
+    """A covariance kind: the form of the covariances of a mixture, and the mathematics that follows from it.
+
+    Kinds are stateless. Everything they work on is handed in: ``Parameters`` with the tensors that ``layout`` declares,
+    and moments, ``Tensors`` that ``moment_layout`` declares, which the rules ``natural`` and ``sem`` learn.
+    `PlainCovariance` implements the steps of the natural rule in NumPy, so a new kind can begin with those.
+
+    Class attributes
+    ----------------
+    name : str
+        What ``covariance_type`` calls it.
+    supports_gaps : bool
+        Whether samples with missing values can be learned and scored.
+    bounds_influence : bool
+        Whether samples with an extreme loss get less influence ([E20]).
+    """
+
+    name: ClassVar[str]
+    supports_gaps: ClassVar[bool] = False
+    bounds_influence: ClassVar[bool] = False
+
+    # Tensors
+
+    @abstractmethod
+    def layout(self, n_features: int) -> dict[str, Layout]:
+        """Declare the tensors of parameters; one of them is ``"means"``."""
+
+    @abstractmethod
+    def moment_layout(self, n_features: int) -> dict[str, Layout]:
+        """Declare the tensors of moments about the means."""
+
+    def native(self, parameters: Parameters) -> Any:
+        """Wrap parameters for the kernel; None where a kind has no kernel."""
+        return None
+
+    @abstractmethod
+    def refresh(self, parameters: Parameters, rows: range) -> None:
+        """Recompute ``log_dets`` (half the log-determinant of each precision) of some components."""
+
+    def validate(self, parameters: Parameters) -> None:
+        """Raise ValueError for parameters that training cannot have made, as a damaged file may hold."""
+        return
+
+    def bounds(self, precision_max: float) -> Bounds:
+        """Turn the largest precision into bounds on scales."""
+        largest = precision_max**0.5
+        return Bounds(SCALE_MIN * min(1.0, largest), largest)
+
+    @abstractmethod
+    def clip(self, parameters: Parameters, bounds: Bounds) -> None:
+        """Bring all scales within bounds."""
+
+    @abstractmethod
+    def initial(
+        self, means: npt.NDArray[Any], precisions: npt.ArrayLike | None, precision_max: float
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return tensors for these means, with the given precisions or all at ``precision_max``.
+
+        Raise ValueError if the precisions do not have the form of the kind.
+        """
+
+    @abstractmethod
+    def widen(self, tensors: Tensors, means: npt.NDArray[Any], bounds: Bounds) -> Tensors:
+        """Return tensors of parameters or moments with further features.
+
+        New features have these ``means`` (K, more) and the smallest variance.
+        """
+
+    # Answers
+
+    @abstractmethod
+    def score(self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
+        """[E3] [E4] Return log-likelihood, best score and winner of each row of x (N, D)."""
+
+    @abstractmethod
+    def component_scores(
+        self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0
+    ) -> npt.NDArray[np.float64]:
+        """[E2] Return log π_k + log N_k(x), shape (N, K)."""
+
+    @abstractmethod
+    def draw(self, parameters: Parameters, components: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
+        """Draw one sample from each of the given components: (len(components), D)."""
+
+    @abstractmethod
+    def marginal(self, parameters: Parameters, features: Sequence[int]) -> Parameters:
+        """Return the distribution of some features alone."""
+
+    def supports(self, steps: str) -> bool:
+        """Return whether the kind implements ``"sgd_steps"``, ``"natural_steps"`` or ``"em_steps"``."""
+        return getattr(type(self), steps) is not getattr(Covariance, steps)
+
+    def feature_variances(self, parameters: Parameters) -> Floats:
+        """Return the variance of every feature in every component: (K, D)."""
+        return self.variances(self.start_moments(parameters))
+
+    def to_sklearn(self, parameters: Parameters) -> dict[str, Any] | None:
+        """Return covariance attributes of scikit-learn's ``GaussianMixture``; None if it has no such kind."""
+        return None
+
+    @abstractmethod
+    def precisions(self, parameters: Parameters) -> Floats:
+        """Return precisions in the form that users see."""
+
+    @abstractmethod
+    def covariances(self, parameters: Parameters) -> Floats:
+        """Return covariances in the form that users see."""
+
+    @abstractmethod
+    def n_parameters(self, n_components: int, n_features: int) -> int:
+        """Count the free numbers in means and covariances."""
+
+    # Learning
+
+    @abstractmethod
+    def start_moments(self, parameters: Parameters) -> Tensors:
+        """Return moments that agree with the parameters."""
+
+    def sgd_steps(self, parameters: Parameters, work: Work, step: SGDStep) -> Steps:
+        """[E6]-[E9] Take gradient steps; INOUT parameters."""
+        raise ValueError(f"covariance_type={self.name!r} does not support rule='sgd'; use rule='natural'.")
+
+    @abstractmethod
+    def natural_steps(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        received: npt.NDArray[np.float64],
+        work: Work,
+        step: NaturalStep,
+    ) -> Steps:
+        """[E13]-[E15] Take natural-gradient steps.
+
+        INOUT parameters, moments, counts (K,) and received (K,); logits stay. ``received`` is added to sample by
+        sample, because a sum of sums would depend on the chunks.
+        """
+
+    def em_steps(
+        self, parameters: Parameters, statistics: Statistics, masses: npt.NDArray[np.float64], work: Work, step: EMStep
+    ) -> Steps:
+        """[E16] [E17] Take steps of stochastic EM; INOUT parameters, statistics and masses (K,)."""
+        raise ValueError(f"covariance_type={self.name!r} does not support rule='sem'; use rule='natural'.")
+
+    @abstractmethod
+    def set_from_moments(self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range) -> None:
+        """[E15] Set the covariances of some components from their moments."""
+
+    @abstractmethod
+    def set_components(
+        self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds
+    ) -> None:
+        """Set means and covariances of some components from statistics; refreshing is left to the caller."""
+
+    @abstractmethod
+    def set_moments(self, moments: Tensors, component: int, rows: Floats, weights: npt.NDArray[np.float64]) -> None:
+        """Set the moments of one component to those of weighted rows (N, D)."""
+
+    # Merging
+
+    @abstractmethod
+    def merge_parameters(
+        self,
+        out: Parameters,
+        start: Parameters,
+        replicas: list[Parameters],
+        shares: npt.NDArray[np.float64],
+        rows: range,
+    ) -> None:
+        """Move components ``rows`` from ``start`` by shares (K, R) of what each replica did to their tensors.
+
+        OUT out; its ``log_dets`` are left to the caller.
+        """
+
+    @abstractmethod
+    def merge_statistics(
+        self,
+        out: Statistics,
+        start: Statistics,
+        replicas: list[Statistics],
+        shares: npt.NDArray[np.float64],
+        rows: range,
+        bounds: Bounds,
+    ) -> None:
+        """Merge means and the moments about them: statistics of replicas add exactly.  OUT out."""
+
+    # Restarts of light components
+
+    @abstractmethod
+    def variances(self, moments: Tensors) -> Floats:
+        """Return the variance of every feature in every component: (K, D)."""
+
+    @abstractmethod
+    def expected_losses(self, parameters: Parameters, moments: Tensors, component: int) -> npt.NDArray[np.float64]:
+        """[E19] Return what samples of one component lose under each, in half nats up to a constant: (K,)."""
+
+
+KINDS: dict[str, Covariance] = {}
+"""Covariance kinds by name; see `register_covariance`."""
+
+
+def register_covariance(kind: Covariance) -> Covariance:
+    """Make a covariance kind known by its name, for ``covariance_type`` and for model files."""
+    known = KINDS.get(kind.name)
+    require_free(kind.name, type(kind), None if known is None else type(known))
+    KINDS[kind.name] = kind
+    return kind
+
+
+def covariance_kind(name: str) -> Covariance:
+    """Look up a covariance kind; raise ValueError with the names there are."""
+    if name not in KINDS:
+        raise ValueError(
+            f"covariance_type is {name!r}; expected one of {', '.join(map(repr, KINDS))}. "
+            "A kind of your own must be registered with register_covariance first."
+        )
+    return KINDS[name]

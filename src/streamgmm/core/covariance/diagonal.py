@@ -1,0 +1,184 @@
+"""Diagonal covariance: one precision per feature, kept as its square root, the scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.covariance.base import Bounds, Covariance, Statistics, Work
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.tensors import Layout, Tensors
+from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal
+from streamgmm.native.diagonal import Moments, Pair
+
+
+@dataclass(frozen=True)
+class Diagonal(Covariance):
+    """Tensors ``means`` and ``scales``; moments ``variances``: all (K, D)."""
+
+    name: ClassVar[str] = "diag"
+    supports_gaps: ClassVar[bool] = True
+    bounds_influence: ClassVar[bool] = True
+
+    # Means of 0 and scales of 1 in the padding add nothing to a distance or a determinant.
+
+    def layout(self, n_features: int) -> dict[str, Layout]:
+        return {"means": Layout((n_features,), 0.0), "scales": Layout((n_features,), 1.0)}
+
+    def moment_layout(self, n_features: int) -> dict[str, Layout]:
+        return {"variances": Layout((n_features,), 1.0)}
+
+    def native(self, parameters: Parameters) -> Any:
+        p = parameters
+        return diagonal.model(p.buffers["means"], p.buffers["scales"], p.logits, p.log_dets, p.n_features)
+
+    def refresh(self, parameters: Parameters, rows: range) -> None:
+        diagonal.refresh_log_dets(parameters.native, rows)
+
+    def validate(self, parameters: Parameters) -> None:
+        if not (parameters["scales"] > 0).all():
+            raise ValueError("tensor 'scales' holds values that are not positive")
+
+    def clip(self, parameters: Parameters, bounds: Bounds) -> None:
+        np.clip(parameters["scales"], *bounds, out=parameters["scales"])
+        parameters.refresh()
+
+    def initial(
+        self, means: npt.NDArray[Any], precisions: npt.ArrayLike | None, precision_max: float
+    ) -> dict[str, npt.NDArray[Any]]:
+        if precisions is None:
+            return {"means": means, "scales": np.full(means.shape, precision_max**0.5, means.dtype)}
+        values = np.asarray(precisions)
+        if values.shape != means.shape:
+            raise ValueError(f"precisions have shape {values.shape}; expected {means.shape}.")
+        if not (np.isfinite(values).all() and (values > 0).all()):
+            raise ValueError(
+                f"precisions must be positive and finite; found values from {np.min(values)} to {np.max(values)}."
+            )
+        return {"means": means, "scales": np.sqrt(values)}
+
+    def widen(self, tensors: Tensors, means: npt.NDArray[Any], bounds: Bounds) -> Tensors:
+        fresh = {
+            "means": means,
+            "scales": np.full(means.shape, bounds.scale_max),
+            "variances": np.full(means.shape, 1 / bounds.precision_max),
+        }
+        wider = {name: np.hstack([old, fresh[name]]) for name, old in tensors.named().items()}
+        layout = {name: Layout(wider[name].shape[1:], form.filler) for name, form in tensors.layout.items()}
+        return Tensors(layout, wider, tensors.dtype)
+
+    def score(self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
+        return diagonal.score(parameters.native, x, factor)
+
+    def component_scores(
+        self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0
+    ) -> npt.NDArray[np.float64]:
+        return diagonal.component_scores(parameters.native, x, factor)
+
+    def draw(self, parameters: Parameters, components: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
+        noise = rng.standard_normal((len(components), parameters.n_features)).astype(parameters.dtype)
+        noise /= parameters["scales"][components]
+        noise += parameters.means[components]
+        return noise
+
+    def marginal(self, parameters: Parameters, features: Sequence[int]) -> Parameters:
+        chosen = list(features)
+        values = {"means": parameters.means[:, chosen], "scales": parameters["scales"][:, chosen]}
+        return Parameters(self, values, parameters.logits)
+
+    def feature_variances(self, parameters: Parameters) -> Floats:
+        return self.covariances(parameters)
+
+    def to_sklearn(self, parameters: Parameters) -> dict[str, Any]:
+        scales = np.array(parameters["scales"], dtype=np.float64)
+        return {
+            "covariance_type": "diag",
+            "precisions_cholesky_": scales,
+            "precisions_": scales**2,
+            "covariances_": 1 / scales**2,
+        }
+
+    def precisions(self, parameters: Parameters) -> Floats:
+        return parameters["scales"] ** 2
+
+    def covariances(self, parameters: Parameters) -> Floats:
+        return 1 / parameters["scales"] ** 2
+
+    def n_parameters(self, n_components: int, n_features: int) -> int:
+        return 2 * n_components * n_features
+
+    def start_moments(self, parameters: Parameters) -> Tensors:
+        layout = self.moment_layout(parameters.n_features)
+        return Tensors(layout, {"variances": 1 / parameters["scales"] ** 2}, parameters.dtype)
+
+    def sgd_steps(self, parameters: Parameters, work: Work, step: SGDStep) -> Steps:
+        return diagonal.sgd_steps(parameters.native, work.samples, work.filters, step)
+
+    def natural_steps(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        received: npt.NDArray[np.float64],
+        work: Work,
+        step: NaturalStep,
+    ) -> Steps:
+        own = Moments(parameters.buffers["means"], moments.buffers["variances"], counts)
+        return diagonal.natural_steps(parameters.native, own, work.samples, work.filters, step, received)
+
+    def em_steps(
+        self, parameters: Parameters, statistics: Statistics, masses: npt.NDArray[np.float64], work: Work, step: EMStep
+    ) -> Steps:
+        own = Moments(statistics.means, statistics.moments.buffers["variances"], masses)
+        return diagonal.em_steps(parameters.native, own, work.samples, step)
+
+    def set_from_moments(self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range) -> None:
+        diagonal.rescale(parameters.native, moments.buffers["variances"], bounds, rows)
+
+    def set_components(
+        self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds
+    ) -> None:
+        parameters.buffers["means"][components] = statistics.means[components]
+        least, most = (1 / s**2 for s in reversed(bounds))
+        variances = np.clip(statistics.moments["variances"], least, most)
+        parameters["scales"][components] = 1 / np.sqrt(variances[components])
+
+    def set_moments(self, moments: Tensors, component: int, rows: Floats, weights: npt.NDArray[np.float64]) -> None:
+        away = rows - np.average(rows, axis=0, weights=weights)
+        moments["variances"][component] = np.average(away**2, axis=0, weights=weights)
+
+    def merge_parameters(
+        self,
+        out: Parameters,
+        start: Parameters,
+        replicas: list[Parameters],
+        shares: npt.NDArray[np.float64],
+        rows: range,
+    ) -> None:
+        to, of, *parts = (Pair(p.buffers["means"], p.buffers["scales"]) for p in (out, start, *replicas))
+        diagonal.merge_rows(to, of, parts, shares, rows)
+
+    def merge_statistics(
+        self,
+        out: Statistics,
+        start: Statistics,
+        replicas: list[Statistics],
+        shares: npt.NDArray[np.float64],
+        rows: range,
+        bounds: Bounds,
+    ) -> None:
+        to, of, *parts = (Pair(s.means, s.moments.buffers["variances"]) for s in (out, start, *replicas))
+        diagonal.merge_rows(to, of, parts, shares, rows, variance_max=bounds.variance_max)
+
+    def variances(self, moments: Tensors) -> Floats:
+        return moments["variances"]
+
+    def expected_losses(self, parameters: Parameters, moments: Tensors, component: int) -> npt.NDArray[np.float64]:
+        apart = (parameters.means - parameters.means[component]).astype(np.float64)
+        squares = parameters["scales"].astype(np.float64) ** 2
+        spread = moments["variances"][component] + apart**2
+        return np.asarray((squares * spread).sum(1) - 2 * parameters.log_dets)

@@ -1,0 +1,128 @@
+"""What an engine is: it decides where the steps of a rule run, on one replica or on several that are merged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.covariance import Bounds, Work
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.state import Named, State
+from streamgmm.native import Steps, aligned_copy
+
+if TYPE_CHECKING:
+    from streamgmm.core.rules.base import Context, Rule
+
+
+@dataclass
+class Replica:
+    """All that steps change: parameters, the state of a rule, and the typical loss (samples, level, deviation)."""
+
+    parameters: Parameters
+    state: State
+    typical_loss: npt.NDArray[np.float64]
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        vars(self).update(values, typical_loss=aligned_copy(values["typical_loss"]))
+
+    def copy(self) -> Replica:
+        """Copy everything to memory of its own."""
+        return Replica(self.parameters.copy(), self.state.copy(), self.typical_loss.copy())
+
+    def assign(self, other: Replica) -> None:
+        """Overwrite all values with those of another replica."""
+        self.parameters.assign(other.parameters)
+        self.state.assign(other.state)
+        np.copyto(self.typical_loss, other.typical_loss)
+
+    def named(self) -> Named:
+        """Return every tensor by name, for a file."""
+        tensors = {f"parameters.{name}": value for name, value in self.parameters.tensors.named().items()}
+        states = {f"rule.{name}": value for name, value in self.state.named().items()}
+        return {**tensors, "parameters.logits": self.parameters.logits, **states, "typical_loss": self.typical_loss}
+
+    def restored(self, named: Mapping[str, npt.NDArray[Any]]) -> Replica:
+        """Return a replica like this one with the values of ``named``; raise an exception if they do not fit."""
+        values = {name: named[f"parameters.{name}"] for name in self.parameters.tensors.layout}
+        parameters = Parameters(self.parameters.kind, values, named["parameters.logits"])
+        if parameters.means.shape != self.parameters.means.shape or parameters.dtype != self.parameters.dtype:
+            raise ValueError(f"means have shape {parameters.means.shape}; expected {self.parameters.means.shape}")
+        parameters.kind.validate(parameters)
+        own = {name.removeprefix("rule."): value for name, value in named.items() if name.startswith("rule.")}
+        if named["typical_loss"].shape != (3,):
+            raise ValueError(f"tensor 'typical_loss' has shape {named['typical_loss'].shape}; expected (3,)")
+        typical = aligned_copy(named["typical_loss"].astype(np.float64))
+        return Replica(parameters, self.state.restored(own), typical)
+
+
+class Round(NamedTuple):
+    """A round to merge: where it started, what became of each replica, and how many steps each has taken."""
+
+    start: Replica
+    replicas: list[Replica]
+    taken: list[int]
+    bounds: Bounds
+
+    @property
+    def shares(self) -> npt.NDArray[np.float64]:
+        """Share of all steps that each replica has taken, (R,)."""
+        return np.array(self.taken) / sum(self.taken)
+
+    def column(self, name: str) -> npt.NDArray[np.float64]:
+        """Return a field of the rule's state, one number per component and replica: (K, R)."""
+        return np.stack([getattr(r.state, name) for r in self.replicas], axis=1)
+
+
+class Engine(ABC):
+    """Where steps run. Engines are stateless settings; what lasts from call to call is the state that ``start`` makes.
+
+    ``main`` is the replica that the trainer shows to the world. Between ``settle`` calls it may lag behind.
+    """
+
+    name: ClassVar[str]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the engine as plain data, for files."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas that learn side by side."""
+        return 1
+
+    def start(self) -> Any:
+        """Return the engine's state before the first sample."""
+        return None
+
+    @abstractmethod
+    def advance(self, rule: Rule[Any], main: Replica, state: Any, work: Work) -> Steps:
+        """Take the steps of ``work``."""
+
+    def settle(self, rule: Rule[Any], main: Replica, state: Any, bounds: Bounds) -> None:
+        """Make ``main`` show everything learned so far."""
+        return
+
+    def skips_check(self, rule: Rule[Any], main: Replica, state: Any, context: Context) -> bool:
+        """Whether the rule's check may be skipped so that replicas continue undisturbed."""
+        return False
+
+    def end_round(self, rule: Rule[Any], main: Replica, state: Any, bounds: Bounds) -> None:
+        """Merge all replicas into ``main`` and begin a new round with the next steps."""
+        return
+
+    def latest(self, main: Replica, state: Any) -> Replica:
+        """Return the replica whose rule state is current."""
+        return main
+
+    def named(self, state: Any) -> Named:
+        """Return the tensors of the engine's state by name, for a file."""
+        return {}
+
+    def restored(self, main: Replica, named: Mapping[str, npt.NDArray[Any]]) -> Any:
+        """Return the engine's state from tensors; raise an exception if they do not fit."""
+        return self.start()

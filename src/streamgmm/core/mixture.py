@@ -1,0 +1,259 @@
+"""Mixture: frozen parameters, and the questions one can ask them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.covariance import covariance_kind
+from streamgmm.core.parameters import Parameters, logits_of
+from streamgmm.native import Floats, Scores
+
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Mixture:
+    """A Gaussian mixture that no longer changes.
+
+    Use it to score, predict and sample without the training state: from a trained model (``model.mixture_``) or from
+    parameters of your own (`Mixture.from_parameters`).
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Parameters to copy.
+
+    Examples
+    --------
+    >>> m = Mixture.from_parameters(weights=[0.5, 0.5], means=[[0.0], [4.0]], precisions=[[1.0], [1.0]])
+    >>> m.predict([[0.3], [3.0]]).tolist()
+    [0, 1]
+    >>> m.log_prob([[0.0]]).round(4).tolist()
+    [-1.6118]
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters.copy()
+
+    @classmethod
+    def view(cls, parameters: Parameters) -> Mixture:
+        """Wrap live parameters without copying them. Use the result immediately: training changes it.
+
+        Parameters
+        ----------
+        parameters : Parameters
+            Parameters that may still change.
+        """
+        mixture = cls.__new__(cls)
+        mixture._parameters = parameters
+        return mixture
+
+    @classmethod
+    def from_parameters(
+        cls,
+        weights: npt.ArrayLike,
+        means: npt.ArrayLike,
+        precisions: npt.ArrayLike,
+        covariance_type: str = "diag",
+    ) -> Mixture:
+        """Build a mixture from parameters.
+
+        Parameters
+        ----------
+        weights : array-like of shape (K,)
+            Weights, which sum to 1.
+        means : array-like of shape (K, D)
+            Means; their float type is that of the mixture.
+        precisions : array-like of shape (K, D)
+            Precisions in the form of ``covariance_type``.
+        covariance_type : str, default="diag"
+            The covariance kind.
+        """
+        means = np.asarray(means)
+        if not np.isfinite(means).all():
+            raise ValueError("means must be finite.")
+        kind = covariance_kind(covariance_type)
+        parameters = Parameters(kind, kind.initial(means, precisions, np.inf), logits_of(weights))
+        if not all(np.isfinite(tensor).all() for tensor in parameters.tensors.named().values()):
+            raise ValueError(f"means or precisions are too large for {parameters.dtype}; give means as float64.")
+        return cls(parameters)
+
+    @classmethod
+    def from_sklearn(cls, model: GaussianMixture) -> Mixture:
+        """Build a mixture from a fitted ``sklearn.mixture.GaussianMixture``.
+
+        Parameters
+        ----------
+        model : GaussianMixture
+            A fitted model with diagonal or spherical covariance.
+        """
+        if model.covariance_type not in ("diag", "spherical"):
+            raise ValueError(
+                f"covariance_type is {model.covariance_type!r}; only 'diag' and 'spherical' are supported. "
+                "Fit the scikit-learn model with covariance_type='diag'."
+            )
+        precisions = model.precisions_
+        if model.covariance_type == "spherical":
+            precisions = np.repeat(precisions[:, None], model.means_.shape[1], axis=1)
+        return cls.from_parameters(model.weights_, model.means_, precisions)
+
+    def to_sklearn(self) -> GaussianMixture:
+        """Return a fitted float64 ``sklearn.mixture.GaussianMixture`` with the same parameters."""
+        from sklearn.mixture import GaussianMixture
+
+        form = self._parameters.kind.to_sklearn(self._parameters)
+        if form is None:
+            raise ValueError(f"covariance_type={self.covariance_type!r} has no counterpart in scikit-learn.")
+        model = GaussianMixture(self.n_components, covariance_type=form.pop("covariance_type"))
+        weights = np.maximum(self._parameters.weights, np.finfo(np.float64).tiny)  # scikit-learn takes their logarithm
+        model.weights_ = weights / weights.sum()
+        model.means_ = np.array(self.means, dtype=np.float64)
+        for name, value in form.items():
+            setattr(model, name, value)
+        model.n_features_in_ = self.n_features
+        model.converged_, model.n_iter_, model.lower_bound_ = True, 0, -np.inf
+        return model
+
+    def __repr__(self) -> str:
+        return f"Mixture({self.n_components} components, {self.n_features} features, {self._parameters.dtype})"
+
+    @property
+    def covariance_type(self) -> str:
+        """Name of the covariance kind."""
+        return self._parameters.kind.name
+
+    @property
+    def n_components(self) -> int:
+        """Number of components, K."""
+        return len(self._parameters)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, D."""
+        return self._parameters.n_features
+
+    @property
+    def n_parameters(self) -> int:
+        """Free numbers: means, covariances, and weights that sum to one."""
+        return self._parameters.kind.n_parameters(self.n_components, self.n_features) + self.n_components - 1
+
+    @property
+    def weights(self) -> Floats:
+        """[E1] Weights (K,), in the float type of the means."""
+        return _frozen(self._parameters.weights.astype(self._parameters.dtype))
+
+    @property
+    def means(self) -> Floats:
+        """Means (K, D)."""
+        return _frozen(self._parameters.means)
+
+    @property
+    def variances(self) -> Floats:
+        """Variance of every feature in every component (K, D), whatever the covariance kind."""
+        return _frozen(self._parameters.kind.feature_variances(self._parameters))
+
+    @property
+    def precisions(self) -> Floats:
+        """Precisions, in the form of the covariance kind: (K, D) for ``"diag"``."""
+        return _frozen(self._parameters.kind.precisions(self._parameters))
+
+    @property
+    def covariances(self) -> Floats:
+        """Covariances, in the form of the covariance kind: (K, D) for ``"diag"``."""
+        return _frozen(self._parameters.kind.covariances(self._parameters))
+
+    def scores(self, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
+        """Return log-likelihood, score of the best component and its number, each (N,), in one go.
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        factor : float, default=1.0
+            Bytes are read as they are, times this.
+        """
+        return self._parameters.kind.score(self._parameters, x, factor)
+
+    def log_prob(self, x: npt.ArrayLike) -> FloatArray:
+        """[E3] Return the exact log-likelihood of each row: (N,).
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        """
+        return self.scores(x).log_likelihood
+
+    score_samples = log_prob
+
+    def max_component(self, x: npt.ArrayLike) -> FloatArray:
+        """[E4] Return the score of the best component for each row, a lower bound of ``log_prob``: (N,).
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        """
+        return self.scores(x).max_component
+
+    def predict(self, x: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return the number of the best component for each row: (N,).
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        """
+        return self.scores(x).winner
+
+    def responsibilities(self, x: npt.ArrayLike) -> FloatArray:
+        """Return the probability of each component given each row; rows sum to one: (N, K).
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        """
+        f = self._parameters.kind.component_scores(self._parameters, x)
+        f -= f.max(1, keepdims=True, initial=-np.inf)
+        np.exp(f, out=f)
+        f /= f.sum(1, keepdims=True)
+        return f
+
+    def marginal(self, features: Sequence[int]) -> Mixture:
+        """Return the mixture of some features alone.
+
+        Parameters
+        ----------
+        features : sequence of int
+            Numbers of the features to keep, in this order.
+        """
+        return Mixture.view(self._parameters.kind.marginal(self._parameters, features))
+
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """Draw samples (n, D), in random order, and return them with the component of each (n,).
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        rng : Generator, int or None, default=None
+            Randomness, or its seed.
+        """
+        if n < 1:
+            raise ValueError(f"n is {n}; expected at least one sample.")
+        generator = np.random.default_rng(rng)
+        components = generator.choice(self.n_components, size=n, p=self._parameters.weights)
+        return self._parameters.kind.draw(self._parameters, components, generator), components
+
+
+def _frozen(values: npt.ArrayLike) -> Any:
+    copy = np.array(values)
+    copy.flags.writeable = False
+    return copy

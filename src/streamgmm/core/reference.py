@@ -1,0 +1,248 @@
+"""The reference: every equation once, slow and plain, with the labels of ``docs/math.md``.
+
+Nothing here is used for training. The kernel is tested against these functions, and these functions against scipy and
+finite differences. Greek names follow the mathematics: ξ logits, μ means, s scales, π weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Model = tuple[Array, Array, Array]
+"""Logits ξ (K,), means μ (K, D) and scales s (K, D)."""
+Bounds = tuple[float, float]
+"""Smallest and largest scale."""
+
+
+def weights(ξ: Array) -> Array:
+    """[E1] π = softmax(ξ), shape (K,)."""
+    e = np.exp(ξ - ξ.max())
+    return e / e.sum()
+
+
+def scores(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
+    """[E2] log π_k + log N(x; μ_k, s_k), shape (N, K) for x of shape (N, D)."""
+    D = x.shape[1]
+    z = s[None] * (x[:, None] - μ[None])
+    return np.log(weights(ξ)) - D / 2 * np.log(2 * np.pi) + np.log(s).sum(1) - 0.5 * (z**2).sum(2)
+
+
+def log_likelihood(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
+    """[E3] L(x) = logsumexp_k score_k(x), shape (N,)."""
+    f = scores(x, ξ, μ, s)
+    top = f.max(1)
+    return top + np.log(np.exp(f - top[:, None]).sum(1))
+
+
+def max_component(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
+    """[E4] L̂(x) = max_k score_k(x), shape (N,)."""
+    return scores(x, ξ, μ, s).max(1)
+
+
+def smoothing_matrix(rows: int, columns: int, σ: float) -> Array:
+    """[E5] g: a Gaussian of width σ around each cell of a periodic grid, rows sum to one, shape (K, K)."""
+    K = rows * columns
+    g = np.zeros((K, K))
+    for k in range(K):
+        for j in range(K):
+            dr, dc = abs(k // columns - j // columns), abs(k % columns - j % columns)
+            dr, dc = min(dr, rows - dr), min(dc, columns - dc)
+            g[k, j] = np.exp(-(dr**2 + dc**2) / (2 * σ**2))
+    return g / g.sum(1, keepdims=True)
+
+
+def smoothed(f: Array, g: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+    """[E6] L̂σ(x) = max_k Σ_j g_kj score_j(x) and its argmax k*, from scores f of shape (N, K)."""
+    h = f @ g.T
+    k = h.argmax(1)
+    return h[np.arange(len(f)), k], k
+
+
+def gradients(x: Array, ξ: Array, μ: Array, s: Array, g: Array) -> tuple[Array, Array, Array]:
+    """Gradients of the batch mean of L̂σ with respect to ξ, μ and s: [E7], [E8] and [E9] where no bound is active."""
+    _, k = smoothed(scores(x, ξ, μ, s), g)
+    w = g[k]
+    away = x[:, None] - μ[None]
+    dμ = (w[..., None] * s**2 * away).mean(0)
+    ds = (w[..., None] * (1 / s - s * away**2)).mean(0)
+    dξ = w.mean(0) - weights(ξ)
+    return dξ, dμ, ds
+
+
+def sgd_step(
+    x: Array, model: Model, g: Array, ε: float, bounds: Bounds, a: Array | float = 1.0
+) -> tuple[Array, Array, Array, float]:
+    """[E7] [E8] [E9] One bounded step of gradient ascent on a batch: new ξ, μ, s and the mean L̂σ of the batch.
+
+    Sample n counts a_n, within (0, 1], as in the other rules.
+    """
+    ξ, μ, s = model
+    losses, k = smoothed(scores(x, ξ, μ, s), g)
+    a = np.broadcast_to(a, len(x))
+    w = a[:, None] * g[k]
+    away = x[:, None] - μ[None]
+    received = w.mean(0)[:, None]
+    first, second = (w[..., None] * away).mean(0), (w[..., None] * away**2).mean(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre = np.where(received > 0, first / received, 0)
+    μ_new = μ + np.minimum(ε * received * s**2, 1) * centre
+    s_new = np.clip(s + ε * (received / s - s * second), s / 2, 2 * s)
+    ξ_new = ξ + ε * (received[:, 0] - a.mean() * weights(ξ))
+    return ξ_new, μ_new, np.clip(s_new, *bounds), float(losses.mean())
+
+
+def batch_sums(x: Array, k: npt.NDArray[np.int64], g: Array, c: Array) -> tuple[Array, Array, Array]:
+    """[E10] Sums of 1, (x − c), (x − c)² per component: gᵀ applied to the sums over winners."""
+    K, D = len(g), x.shape[1]
+    zeroth, first, second = np.zeros(K), np.zeros((K, D)), np.zeros((K, D))
+    for n, winner in enumerate(k):
+        zeroth[winner] += 1
+        first[winner] += x[n] - c
+        second[winner] += (x[n] - c) ** 2
+    return g.T @ zeroth, g.T @ first, g.T @ second
+
+
+def smoothed_loss(ℓ: float, loss: float, α: float) -> float:
+    """[E11] ℓ ← (1 − α) ℓ + α L̂σ."""
+    return (1 - α) * ℓ + α * loss
+
+
+def relative_gain(ℓ: float, ℓ_last: float, ℓ_0: float) -> float:
+    """[E12] Δ = (ℓ − ℓ_last) / (ℓ_last − ℓ_0); stationary when −2δ < Δ < δ."""
+    return (ℓ - ℓ_last) / (ℓ_last - ℓ_0)
+
+
+def earned_rate(n: Array, W: Array, growth: float, n_max: float) -> tuple[Array, Array]:
+    """[E13] counts n ← min(n + growth·W, n_max) and rates r = min(W/n, 1) for weights W received, each (K,)."""
+    n = np.where(W > 0, np.minimum(n + growth * W, n_max), n)
+    return n, np.minimum(W / n, 1)
+
+
+def moved_moments(x: Array, w: Array, r: Array, μ: Array, v: Array) -> tuple[Array, Array]:
+    """[E14] Mean and variance of each component after a move by r towards those of its batch, weighted by w (N, K)."""
+    μ_new, v_new = μ.copy(), v.copy()
+    for k in range(len(μ)):
+        W = w[:, k].sum()
+        if W == 0:
+            continue
+        away = x - μ[k]
+        shift, square = (w[:, k] @ away) / W, (w[:, k] @ away**2) / W
+        μ_new[k] = μ[k] + r[k] * shift
+        v_new[k] = (1 - r[k]) * v[k] + r[k] * square - (r[k] * shift) ** 2
+    return μ_new, v_new
+
+
+def scales_of(v: Array, s_min: float, s_max: float) -> Array:
+    """[E15] s = 1/√v, within its bounds."""
+    return 1 / np.sqrt(np.clip(v, s_max**-2.0, s_min**-2.0))
+
+
+def natural_step(
+    x: Array,
+    model: Model,
+    v: Array,
+    n: Array,
+    g: Array,
+    growth: tuple[float, float],
+    bounds: Bounds,
+    a: Array | float = 1.0,
+) -> tuple[Array, Array, Array, Array, float]:
+    """[E13] [E14] [E15] One natural-gradient step on a batch: new μ, s, v, n and the mean L̂σ of the batch.
+
+    ``growth`` is the growth of counts per weight received, and their maximum.
+    """
+    ξ, μ, s = model
+    losses, k = smoothed(scores(x, ξ, μ, s), g)
+    w = np.broadcast_to(a, len(x))[:, None] * g[k]
+    n, r = earned_rate(n, w.sum(0), *growth)
+    μ_new, v_new = moved_moments(x, w, r, μ, v)
+    received = (w.sum(0) > 0)[:, None]
+    return μ_new, np.where(received, scales_of(v_new, *bounds), s), v_new, n, float(losses.mean())
+
+
+def em_rate(t: int, ρ_0: float, α: float, ρ_min: float) -> float:
+    """[E16] ρ_t = max(ρ_min, ρ_0 (t + 1)^−(0.5 + α))."""
+    return max(ρ_min, ρ_0 * (t + 1) ** -(0.5 + α))
+
+
+def em_step(
+    x: Array, model: Model, v: Array, S: Array, ρ: float, bounds: Bounds, a: Array | float = 1.0
+) -> tuple[Array, Array, Array, Array, Array, float]:
+    """[E17] One step of stochastic EM: new ξ, μ, s, v, masses S and the mean log-likelihood of the batch."""
+    ξ, μ, s = model
+    f = scores(x, ξ, μ, s)
+    L = log_likelihood(x, ξ, μ, s)
+    a = np.broadcast_to(a, len(x))
+    γ = a[:, None] * np.exp(f - L[:, None])
+    S_new = (1 - ρ * a.mean()) * S + ρ * γ.mean(0)
+    μ_new, v_new = moved_moments(x, γ, ρ * γ.mean(0) / S_new, μ, v)
+    return np.log(S_new), μ_new, scales_of(v_new, *bounds), v_new, S_new, float(L.mean())
+
+
+def moved_weights(π: Array, received: Array, memory: float) -> Array:
+    """[E18] π moves towards the shares received since the last check, N of them: by N/(memory + N)."""
+    N = received.sum()
+    return π + N / (memory + N) * (received / N - π)
+
+
+def unusual_spread(v: Array, p_max: float) -> Array:
+    """[E19] What a sample of each component would gain if its spread became typical, in half nats, shape (K,)."""
+    usual = np.median(v, axis=0)
+    return np.array(
+        [
+            sum(
+                max(0.0, np.log(max(own, 1 / p_max) / max(other, 1 / p_max)))
+                for own, other in zip(row, usual, strict=True)
+            )
+            for row in v
+        ]
+    )
+
+
+def need(k: int, μ: Array, v: Array, s: Array) -> float:
+    """[E19] What a sample of component k (mean μ_k, variance v_k) would lose under the next best, in half nats."""
+
+    def loss(j: int) -> float:
+        return float(sum(s[j] ** 2 * (v[k] + (μ[k] - μ[j]) ** 2)) - 2 * sum(np.log(s[j])))
+
+    return min(loss(j) for j in range(len(μ)) if j != k) - loss(k)
+
+
+def distortion(v: Array, p_max: float) -> Array:
+    """[E22] Load of a component per sample: Σ_d of p_max·v below the cap, 1 + log(p_max·v) above it, shape (K,)."""
+    return np.array([sum(q if q < 1 else 1 + np.log(q) for q in p_max * row) for row in v])
+
+
+def influence(
+    loss: float, typical: tuple[float, float, float], D: int
+) -> tuple[float, float, tuple[float, float, float]]:
+    """[E20] Share of a sample with this loss in a step, the loss to report, and the typical loss from now on.
+
+    ``typical`` is (n, level, deviation); (0, 0, 0) before the first sample.
+    """
+    n, level, deviation = typical
+    deviation = deviation or 1000 * D / 30
+    bound = 30 * max(deviation, D**0.5)
+    away = loss - level
+    if away < -bound:
+        level, deviation = level - 0.01 * bound, deviation + 0.001 * (bound - deviation)
+        return (bound / away) ** 2, level - bound, (n, level, deviation)
+    n += 1
+    wider = min(abs(away), bound) - deviation
+    level += max(1 / n, 0.01) * away
+    deviation += max(1 / (n + 1), 0.001 if wider > 0 else 0.01) * wider
+    return 1.0, loss, (n, level, deviation)
+
+
+def known_scores(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
+    """[E21] Scores of the marginal over the features that a row has (the others are NaN), shape (N, K)."""
+    return np.array(
+        [scores(row[None, there], ξ, μ[:, there], s[:, there])[0] for row in x for there in [~np.isnan(row)]]
+    )
+
+
+def changed(ℓ: float, usual: float, variance: float, scatter: float, period: int) -> bool:
+    """[E22] Whether the smoothed loss has fallen more than six standard errors below its recent mean."""
+    return usual - ℓ > 6 * np.sqrt(max(variance / (2 * period), scatter))

@@ -1,0 +1,233 @@
+"""Stochastic expectation-maximisation (Cappé & Moulines 2009): the baseline of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf, log
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.covariance import Statistics, Work
+from streamgmm.core.engine import Replica, Round
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.rules.base import Context, Rule, plain_numbers
+from streamgmm.core.rules.kmeans import cluster
+from streamgmm.core.rules.moments import merge_moments
+from streamgmm.core.state import BUFFER, OPTIONAL, SHARES, State
+from streamgmm.core.tensors import Tensors
+from streamgmm.native import EMStep, Steps
+
+
+@dataclass
+class StochasticEMState(State):
+    """State of `StochasticEM`; means are apart from those of the parameters only while it accumulates."""
+
+    masses: npt.NDArray[np.float64] = field(metadata=SHARES)
+    moments: Tensors
+    means: Tensors | None = field(default=None, metadata=OPTIONAL)
+    buffer: npt.NDArray[Any] | None = field(default=None, metadata=BUFFER)  # samples for k-means
+    buffered_shares: npt.NDArray[np.float64] | None = field(default=None, metadata=BUFFER)
+    step: int = 0
+    accumulating: bool = True
+
+
+@dataclass(frozen=True)
+class StochasticEM(Rule[StochasticEMState]):
+    """Responsibilities share out every sample; sufficient statistics move by a decreasing rate; there is no grid.
+
+    Parameters
+    ----------
+    step_init : float, default=0.05
+        The rate of step t is max(step_min, step_init · (t+1)^−(0.5 + step_decay)).
+    step_decay : float, default=0.01
+        See ``step_init``.
+    step_min : float, default=0.001
+        Smallest rate.
+    accumulate : int or None, default=None
+        Samples that only fill the statistics, under the initial model; None is one period, 0 learns at once.
+        Accumulation ends at the first check after that many samples.
+    start_from : {"random", "kmeans"}, default="random"
+        ``"kmeans"`` clusters the accumulated samples, which are buffered.
+    half_life : float or None, default=None
+        Half-life of past data, in samples; replaces ``step_min``.
+    """
+
+    name: ClassVar[str] = "sem"
+    required_steps: ClassVar[str] = "em_steps"
+    anneals: ClassVar[bool] = False
+    step_init: float = 0.05
+    step_decay: float = 0.01
+    step_min: float = 0.001
+    accumulate: int | None = None
+    start_from: Literal["random", "kmeans"] = "random"
+    half_life: float | None = None
+
+    def __post_init__(self) -> None:
+        plain_numbers(self)
+        if not 0 < self.step_init <= 1 or not 0 < self.step_min <= 1 or not 0 < self.step_decay <= 0.5:
+            raise ValueError(
+                f"step_init is {self.step_init}, step_min {self.step_min}, step_decay {self.step_decay}; "
+                "expected rates within (0, 1] and a decay within (0, 0.5]."
+            )
+        if self.half_life is not None and not 1 <= self.half_life < inf:
+            raise ValueError(f"half_life is {self.half_life}; expected at least one sample, or None.")
+        if self.start_from not in ("random", "kmeans"):
+            raise ValueError(f"start_from is {self.start_from!r}; expected 'random' or 'kmeans'.")
+        if self.start_from == "kmeans" and self.accumulate == 0:
+            raise ValueError("accumulate is 0, but a k-means start needs samples to cluster; leave it at None.")
+
+    @property
+    def memory(self) -> float:
+        return inf if self.half_life is None else self.half_life
+
+    def with_half_life(self, half_life: float) -> StochasticEM:
+        return replace(self, half_life=half_life)
+
+    @property
+    def supports_gaps(self) -> bool:
+        return self.start_from != "kmeans"
+
+    def start(self, parameters: Parameters, context: Context) -> StochasticEMState:
+        at_once = self.accumulate == 0
+        waits = context.schedule.period if self.accumulate is None else self.accumulate
+        if self.start_from == "kmeans" and waits < len(parameters):
+            raise ValueError(
+                f"a k-means start of {len(parameters)} components needs at least as many samples; "
+                f"it would see {waits}. Raise accumulate."
+            )
+        layout = {"means": parameters.kind.layout(parameters.n_features)["means"]}
+        state = StochasticEMState(
+            masses=parameters.weights if at_once else np.zeros(len(parameters)),
+            moments=parameters.kind.start_moments(parameters),
+            means=Tensors(layout, {"means": parameters.means}, parameters.dtype),
+            accumulating=not at_once,
+        )
+        if self.start_from == "kmeans":
+            state.buffer = np.empty((0, parameters.n_features), parameters.dtype)
+            state.buffered_shares = np.empty(0)
+        return state
+
+    def advance(self, state: StochasticEMState, parameters: Parameters, work: Work) -> Steps:
+        if state.buffer is not None and state.buffered_shares is not None:
+            rows = np.multiply(work.samples.rows, work.samples.factor, dtype=parameters.dtype)
+            shares = np.ones(len(rows)) if work.samples.shares is None else work.samples.shares
+            state.buffer = np.concatenate([state.buffer, rows])
+            state.buffered_shares = np.concatenate([state.buffered_shares, shares])
+            return _score_only(parameters, work)
+        step = EMStep(
+            rate=self.step_init,
+            exponent=0.5 + self.step_decay,
+            rate_min=self._rate_min(work.samples.batch_size),
+            first_step=state.step,
+            scale_bounds=work.bounds,
+            accumulate=state.accumulating,
+        )
+        own = state.means if state.accumulating and state.means is not None else parameters.tensors
+        statistics = Statistics(own.buffers["means"], state.moments)
+        steps = parameters.kind.em_steps(parameters, statistics, state.masses, work, step)
+        state.step += len(steps.losses)
+        return steps
+
+    def check(self, state: StochasticEMState, parameters: Parameters, context: Context) -> bool:
+        accumulated = state.accumulating
+        if context.samples >= (context.schedule.period if self.accumulate is None else self.accumulate):
+            self.flush(state, parameters, context)
+        return accumulated
+
+    def flush(self, state: StochasticEMState, parameters: Parameters, context: Context) -> None:
+        """End the accumulation: the statistics become the model."""
+        if not state.accumulating or state.means is None:
+            return
+        if state.buffer is not None:
+            self._cluster(state, parameters, context)
+        if state.masses.sum() < 1e-6:
+            return  # no samples yet, or none that count
+        seen = np.flatnonzero(state.masses > 1e-12)  # others keep their place: they have received nothing
+        statistics = Statistics(state.means.buffers["means"], state.moments)
+        parameters.kind.set_components(parameters, statistics, seen, context.bounds)
+        parameters.logits[:] = np.log(np.maximum(state.masses, 1e-300))
+        parameters.refresh()
+        state.accumulating, state.step = False, 0
+        state.means = None  # from now on the means of the parameters are the statistics
+
+    def _cluster(self, state: StochasticEMState, parameters: Parameters, context: Context) -> None:
+        """Set the statistics to those of the clusters that k-means finds in the buffer, and drop the buffer."""
+        rows, shares, means = state.buffer, state.buffered_shares, state.means
+        assert rows is not None
+        assert shares is not None
+        assert means is not None
+        size = len(parameters)
+        if len(rows) < size:
+            raise ValueError(
+                f"a k-means start of {size} components needs at least as many samples; only {len(rows)} were "
+                "accumulated. Raise accumulate, or use start_from='random'."
+            )
+        centres, labels = cluster(rows, shares, size, context.rng)
+        for k in range(size):
+            own, weights = rows[labels == k], shares[labels == k]
+            state.masses[k] = max(weights.sum(), shares.mean()) / shares.sum()
+            means["means"][k] = centres[k]
+            if len(own) > 1:
+                parameters.kind.set_moments(state.moments, k, own, weights)
+        state.buffer = state.buffered_shares = None
+
+    def reheat(self, state: StochasticEMState, parameters: Parameters, context: Context) -> None:
+        state.step = 0
+
+    def can_wait(self, state: StochasticEMState, context: Context) -> bool:
+        return not state.accumulating
+
+    def finished(self, state: StochasticEMState, context: Context) -> bool:
+        return not state.accumulating and context.samples >= 2 * context.schedule.period
+
+    def for_replicas(self, count: int) -> StochasticEM:
+        """A replica sees fewer samples, so its half-life is shorter in its own."""
+        return self if self.half_life is None else replace(self, half_life=max(1.0, self.half_life / count))
+
+    def can_split(self, state: StochasticEMState) -> bool:
+        return state.buffer is None  # samples for k-means stay together, in their order
+
+    def merge(self, done: Round, out: Replica, rows: range) -> None:
+        """Average the statistics of all replicas: they are means over samples."""
+        before, state, part = done.start.state, out.state, slice(rows.start, rows.stop)
+        assert isinstance(before, StochasticEMState)
+        assert isinstance(state, StochasticEMState)
+        masses = done.column("masses") * done.shares
+        total = np.maximum(masses.sum(1), 1e-300)
+        shares = masses / total[:, None]
+        state.masses[part] = total[part]
+        state.step = max(r.state.step for r in done.replicas if isinstance(r.state, StochasticEMState))
+        if before.accumulating:
+            to, of, *parts = (_collected(r) for r in (out, done.start, *done.replicas))
+            out.parameters.kind.merge_statistics(to, of, parts, shares, rows, done.bounds)
+        else:
+            out.parameters.logits[part] = np.log(total[part])
+            merge_moments(done, out, rows, shares)
+
+    def _rate_min(self, batch_size: int) -> float:
+        return self.step_min if self.half_life is None else min(1.0, log(2) * batch_size / self.half_life)
+
+    def learning_rate(self, state: StochasticEMState) -> float:
+        """[E16] Rate of the next step; with a half-life its lower bound is that of single samples."""
+        if state.accumulating:
+            return 1 / (state.step + 1)
+        return float(max(self._rate_min(1), self.step_init * (state.step + 1) ** -(0.5 + self.step_decay)))
+
+
+def _collected(replica: Replica) -> Statistics:
+    """Statistics that are still apart from the parameters."""
+    state = replica.state
+    assert isinstance(state, StochasticEMState)
+    assert state.means is not None
+    return Statistics(state.means.buffers["means"], state.moments)
+
+
+def _score_only(parameters: Parameters, work: Work) -> Steps:
+    """Report on steps that learn nothing."""
+    samples = work.samples
+    found = parameters.kind.score(parameters, samples.rows, samples.factor)
+    losses, tops = (v.reshape(-1, samples.batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
+    wins = np.bincount(found.winner, minlength=len(parameters))
+    return Steps(losses, tops, wins, wins.astype(np.float64), np.zeros(1, np.int64))

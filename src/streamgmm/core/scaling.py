@@ -1,0 +1,96 @@
+"""Scaling of raw streams, learned from their first rows; and a warning where it is missing."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.rows import pieces
+from streamgmm.errors import DataWarning, Remedy
+from streamgmm.native import Floats
+
+FAR_OUTSIDE = 10.0  # the random start suits data around [-1, 1]; beyond this it takes long to reach them
+NARROW = 0.2  # of 1/precision_max: features whose variance is all below it look constant to the model
+SCALINGS = ("none", "minmax", "standard")
+EXTREME = 1000.0  # times the interquartile range from the median: values farther away are ignored
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Map features to (x − shift)·factor.
+
+    Parameters
+    ----------
+    kind : {"minmax", "standard"}
+        How it was learned.
+    shift, factor : arrays of shape (D,)
+        The map of each feature.
+
+    Examples
+    --------
+    >>> Scaling.learn("minmax", np.array([[0.0, 5.0], [10.0, 5.0]])).apply(np.array([[5.0, 6.0]]), np.dtype(np.float64))
+    array([[0.5, 1. ]])
+    """
+
+    kind: str
+    shift: npt.NDArray[np.float64]
+    factor: npt.NDArray[np.float64]
+
+    @classmethod
+    def learn(cls, kind: str, rows: npt.NDArray[Any]) -> Scaling:
+        """Learn from rows (N, D): "minmax" maps them to [0, 1], "standard" to mean 0 and deviation 1, ignoring NaN."""
+        known = _sane(rows.astype(np.float64))
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
+            if kind == "minmax":
+                shift, width = np.nanmin(known, axis=0), np.nanmax(known, axis=0) - np.nanmin(known, axis=0)
+            else:
+                shift, width = np.nanmean(known, axis=0), np.nanstd(known, axis=0)
+        constant = ~(width > 1e-12 * np.maximum(np.abs(shift), 1e-300))
+        return cls(kind, np.nan_to_num(shift), 1 / np.where(constant, 1.0, width))
+
+    def invert(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return rows (N, D) of the model in the units of the source."""
+        return np.asarray(rows / self.factor + self.shift)
+
+    def apply(self, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Floats:
+        """Scale rows (N, D) for the model."""
+        most = np.finfo(dtype).max / 100
+        return np.clip((rows - self.shift) * self.factor, -most, most).astype(dtype)
+
+
+def _sane(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Replace extreme values by NaN."""
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        lowest, low, middle, high, highest = np.nanpercentile(rows, [1, 25, 50, 75, 99], axis=0)
+        away = np.abs(rows - middle)
+        others = np.nanmedian(np.where(away > 0, away, np.nan), axis=0)  # where nearly all values are equal
+        spread = np.where(high > low, high - low, np.where(highest > lowest, highest - lowest, others))
+        far = away > EXTREME * np.where(spread > 0, spread, np.inf)
+    return np.where(far, np.nan, rows)
+
+
+def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:
+    """Warn, with the remedy, when the first rows do not suit the start or the precision cap."""
+    _, head = next(pieces(rows, np.dtype(np.float64)))
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
+        means, variances = np.nanmean(head, axis=0), np.nanvar(head, axis=0)
+        # how far a feature would reach if it were uniform: one extreme value is not a matter of scale
+        largest, spread = float(np.nanmax(np.abs(means) + np.sqrt(3 * variances))), float(np.nanmax(variances))
+    if largest > FAR_OUTSIDE:
+        found = f"data reach {largest:.3g}, far outside [-1, 1] where training starts"
+    elif len(head) >= 10 and 0 < spread < NARROW / precision_max:
+        found = (
+            f"the largest variance of a feature is {spread:.3g}, far below the smallest variance that "
+            f"precision_max allows, {1 / precision_max:.3g}"
+        )
+    else:
+        return
+    message = (
+        f"{found}; the mixture will fit poorly. A suitable precision_max (now {precision_max:g}) is about 100 divided "
+        "by the variance of a feature."
+    )
+    warnings.warn(DataWarning(message, Remedy.RAISE_PRECISION_MAX), stacklevel=4)

@@ -1,0 +1,397 @@
+"""The trainer: samples in, parameters and checks out.
+
+Every chunk is cut at the next check, so the kernel runs with a fixed filter and rate, and the control runs once per
+period. Feeding the same stream in any chunking gives bit-identical parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.annealing import Schedule
+from streamgmm.core.batches import PartialBatch, Shares
+from streamgmm.core.control import Check, Control
+from streamgmm.core.covariance import Work
+from streamgmm.core.engine import Engine, Replica
+from streamgmm.core.grid import Grid, filters
+from streamgmm.core.mixture import Mixture
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.rows import rows_with_values
+from streamgmm.core.rules import Context, Rule
+from streamgmm.core.settings import Settings
+from streamgmm.core.state import Named
+from streamgmm.core.tensors import Tensors
+from streamgmm.native import Rows, Samples, Steps
+
+NO_INITS: dict[str, Any] = {"weights_init": None, "means_init": None, "precisions_init": None}
+REHEATED = 0.2  # width after a drift, as a share of the widest
+
+
+class Trainer:
+    """Trains a mixture, one chunk at a time.
+
+    Parameters
+    ----------
+    settings : Settings
+        How to train.
+    n_features : int
+        Width of a sample.
+    dtype : dtype, default=float64
+        float32 or float64: what parameters are computed in.
+    engine : Engine
+        Where the steps run.
+    seed : int, sequence of int, Generator or None, default=None
+        Randomness of the start and of restarts.
+
+    Attributes
+    ----------
+    settings, engine, rule, grid, schedule
+        What the training was started with.
+    n_skipped : int
+        Rows skipped because they held nothing but NaN.
+
+    Examples
+    --------
+    >>> from streamgmm.engines import Serial
+    >>> trainer = Trainer(Settings(n_components=4), 3, engine=Serial(), seed=0)
+    >>> checks = trainer.feed(np.random.default_rng(0).random((500, 3)))
+    >>> trainer.n_samples, checks[0].samples
+    (500, 50)
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        n_features: int,
+        dtype: npt.DTypeLike = np.float64,
+        *,
+        engine: Engine,
+        seed: Any = None,
+    ) -> None:
+        settings.check()
+        self.settings, self.engine = settings, engine
+        self.rule: Rule[Any] = settings.make_rule()
+        self.grid: Grid = settings.make_grid()
+        self.rng = np.random.default_rng(seed)
+        schedule = settings.make_schedule(self.rule, engine)
+        self._bounds = settings.kind.bounds(float(settings.precision_max))
+        self._control = Control(schedule, int(settings.n_components))
+        parameters = settings.make_parameters(n_features, np.dtype(dtype), self.rng)
+        parameters.kind.clip(parameters, self._bounds)
+        self._main = Replica(parameters, self.rule.start(parameters, self._context()), np.zeros(3))
+        self._engine_state = engine.start()
+        self._pending = PartialBatch(n_features, parameters.dtype, self.batch_size)
+        self.n_skipped = 0
+
+    # What is known now
+
+    @property
+    def parameters(self) -> Parameters:
+        """Live parameters; they show everything learned after ``settle``."""
+        return self._main.parameters
+
+    @property
+    def mixture(self) -> Mixture:
+        """A view of the live parameters. Use it immediately: training changes it."""
+        return Mixture.view(self._main.parameters)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per step."""
+        return int(self.settings.batch_size)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.parameters)
+
+    @property
+    def n_features(self) -> int:
+        """Width of a sample."""
+        return self.parameters.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float type of the parameters."""
+        return self.parameters.dtype
+
+    @property
+    def n_samples(self) -> int:
+        """Samples received, including those of an incomplete batch."""
+        return self._control.samples + len(self._pending)
+
+    @property
+    def n_pending(self) -> int:
+        """Samples that wait for the rest of their batch."""
+        return len(self._pending)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Settings of the annealing."""
+        return self._control.schedule
+
+    @property
+    def sigma(self) -> float:
+        """Width of the annealing."""
+        return self._control.sigma
+
+    @property
+    def annealed(self) -> bool:
+        """Whether σ has reached its minimum."""
+        return self.sigma <= self.schedule.sigma_min
+
+    @property
+    def learning_rate(self) -> float:
+        """The rule's current learning rate."""
+        return self.rule.learning_rate(self.engine.latest(self._main, self._engine_state).state)
+
+    @property
+    def live(self) -> int:
+        """Components that win at least a tenth of an even share of recent samples."""
+        return self._control.live
+
+    @property
+    def usage(self) -> npt.NDArray[np.float64]:
+        """Share of recent samples that each component has won, (K,)."""
+        return self._control.usage
+
+    @property
+    def finished(self) -> bool:
+        """Whether training has lasted long enough for the model to be reliable."""
+        return self.rule.finished(self._main.state, self._context())
+
+    @property
+    def typical_loss(self) -> tuple[float, float]:
+        """Level and deviation of recent losses ([E20])."""
+        _, level, deviation = self._main.typical_loss.tolist()
+        return level, deviation
+
+    def current(self) -> Check:
+        """Return the current figures in the form of a check."""
+        return self._control.check(self.learning_rate, shrunk=False, drift=False)
+
+    # Learning
+
+    def feed(
+        self,
+        x: npt.ArrayLike,
+        factor: float = 1.0,
+        *,
+        shares: Shares | None = None,
+        reports: list[Steps] | None = None,
+        more: bool = False,
+    ) -> list[Check]:
+        """Learn from rows and return the checks that fell due; the rest of a batch stays pending.
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Samples. Bytes need no copy as floats: the kernel reads them as they are, times ``factor``.
+        factor : float, default=1.0
+            Factor for bytes.
+        shares : array of shape (N,) or None, default=None
+            How much each row counts, within (0, 1].
+        reports : list or None, default=None
+            Receives what the rule reports of its steps.
+        more : bool, default=False
+            Whether another call follows. If True, parameters may lag until ``settle``, which saves merges.
+        """
+        rows: Rows = np.asarray(x)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ValueError(f"samples have shape {rows.shape}; expected (samples, {self.n_features}).")
+        if rows.dtype != np.uint8:
+            rows, factor = rows.astype(self.dtype, copy=False), 1.0
+            rows, shares = self._skip_empty(rows, shares)
+        checks: list[Check] = []
+        start = 0
+        if len(self._pending):
+            start = self._pending.add(rows, factor, shares)
+            if len(self._pending) < self.batch_size:
+                if not more:
+                    self.settle()
+                return checks
+            checks += self._advance(self._samples(self._pending.rows, shares=self._pending.shares), reports)
+            self._pending.clear()
+        whole = len(rows) - (len(rows) - start) % self.batch_size
+        while start < whole:
+            stop = min(whole, start + self._samples_to_check())
+            some = None if shares is None else shares[start:stop]
+            checks += self._advance(self._samples(rows[start:stop], factor, some), reports)
+            start = stop
+        self._pending.add(rows[whole:], factor, None if shares is None else shares[whole:])
+        if not more:
+            self.settle()
+        return checks
+
+    def settle(self) -> None:
+        """Make the parameters show everything learned so far."""
+        self.engine.settle(self.rule, self._main, self._engine_state, self._bounds)
+
+    def flush(self) -> list[Check]:
+        """End the data: learn from an incomplete batch as one smaller step, and from what the rule holds back."""
+        checks = self._learn_pending()
+        self.end_pass()
+        return checks
+
+    def _learn_pending(self) -> list[Check]:
+        """Learn from an incomplete batch as one smaller step."""
+        rows, checks = self._pending.rows, list[Check]()
+        if len(rows):
+            samples = self._samples(rows, shares=self._pending.shares)._replace(batch_size=len(rows))
+            checks = self._advance(samples, None)
+        self._pending.clear()
+        return checks
+
+    def end_pass(self) -> None:
+        """End a pass that another one follows: what the rule has gathered becomes the model."""
+        self._end_round()
+        self.rule.flush(self._main.state, self.parameters, self._context())
+
+    def _skip_empty(self, rows: Rows, shares: Shares | None) -> tuple[Rows, Shares | None]:
+        """Drop rows that hold nothing but NaN, and count them."""
+        if not self.settings.allow_nan or (known := rows_with_values(rows)).all():
+            return rows, shares
+        self.n_skipped += len(rows) - int(known.sum())
+        return rows[known], None if shares is None else shares[known]
+
+    def _samples(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> Samples:
+        gaps = bool(self.settings.allow_nan)
+        typical = self._main.typical_loss if self.parameters.kind.bounds_influence else None
+        return Samples(rows, self.batch_size, factor, gaps, shares, typical)
+
+    def _samples_to_check(self) -> int:
+        """Count the samples of the whole steps up to and including the one that completes the period."""
+        return -(-self._control.samples_to_check // self.batch_size) * self.batch_size
+
+    def _advance(self, samples: Samples, reports: list[Steps] | None) -> list[Check]:
+        work = Work(samples, filters(self.grid, self.sigma), self._bounds)
+        steps = self.engine.advance(self.rule, self._main, self._engine_state, work)
+        if reports is not None:
+            reports.append(steps)
+        return [self._check()] if self._control.observe(steps, samples.batch_size) else []
+
+    def _check(self) -> Check:
+        shrunk = self._control.begin_check()
+        context, moved = self._context(shrunk), False
+        if not self.engine.skips_check(self.rule, self._main, self._engine_state, context):
+            self._end_round()
+            moved = self.rule.check(self._main.state, self.parameters, context)
+        changed = self._control.detect_drift(moved)
+        if changed:
+            self._end_round()
+            self._respond_to_drift()
+        return self._control.check(self.learning_rate, shrunk, changed)
+
+    def _respond_to_drift(self) -> None:
+        if not self.settings.reheat:
+            self.rule.on_drift(self._main.state, self.parameters, self._context())
+            return
+        sigma = self.schedule.sigma_min
+        if self.rule.anneals and self.settings.annealing:
+            sigma = min(REHEATED * self.grid.widest, self.schedule.sigma_init)
+        self._control.reheat(sigma)
+        self.rule.reheat(self._main.state, self.parameters, self._context())
+
+    def _end_round(self) -> None:
+        self.engine.end_round(self.rule, self._main, self._engine_state, self._bounds)
+
+    def _context(self, shrunk: bool = False) -> Context:
+        control = self._control
+        return Context(control.samples, control.sigma, control.schedule, self._bounds, self.rng, shrunk)
+
+    # Size
+
+    def resize(self, components: npt.ArrayLike) -> None:
+        """Keep only the given components, in this order; a number may appear more than once.
+
+        Parameters and the rule's state follow, and the grid is laid out anew; the schedule stays. A component that
+        appears twice shares its weight between the copies.
+
+        Parameters
+        ----------
+        components : array-like of int
+            Numbers of the components to keep.
+        """
+        chosen = np.asarray(components, dtype=np.int64)
+        if chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= self.n_components:
+            raise ValueError(f"components are {components!r}; expected numbers from 0 to {self.n_components - 1}.")
+        self._end_round()
+        self._main = Replica(self.parameters.select(chosen), self._main.state.select(chosen), self._main.typical_loss)
+        self.settings = replace(self._without_inits(), n_components=len(chosen))
+        self.grid = self.settings.make_grid()
+        self._control.select(chosen)
+
+    def add_features(self, count: int) -> list[Check]:
+        """Widen the model by features that it has never seen; they start like all others did.
+
+        Samples of an incomplete batch are learned first, as one smaller step; return the checks that fell due.
+
+        Parameters
+        ----------
+        count : int
+            Number of new features, which come after those there are.
+        """
+        checks = self._learn_pending()
+        self._end_round()
+        old = self.parameters
+        means = self.rng.uniform(-self.settings.mean_range, self.settings.mean_range, (len(old), count))
+
+        def widen(tensors: Tensors) -> Tensors:
+            return old.kind.widen(tensors, means, self._bounds)
+
+        wider = Parameters(old.kind, widen(old.tensors).named(), old.logits)
+        self._main = Replica(wider, self._main.state.map_tensors(widen), self._main.typical_loss)
+        self.rule.on_new_features(self._main.state)
+        self._pending = PartialBatch(wider.n_features, old.dtype, self.batch_size)
+        self.settings = self._without_inits()
+        return checks
+
+    def _without_inits(self) -> Settings:
+        """Initial arrays have the shape that the model had at the start."""
+        return replace(self.settings, **NO_INITS)
+
+    # State in and out
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything but tensors as plain data: with ``tensors`` it restores the training to the last bit."""
+        return {
+            "n_features": self.n_features,
+            "dtype": self.dtype.name,
+            "settings": self.settings.facts(),
+            **self._control.facts(),
+            "rng": self.rng.bit_generator.state,
+            "n_skipped": self.n_skipped,
+        }
+
+    def tensors(self) -> Named:
+        """Return every array of the training by name."""
+        return {
+            **self._main.named(),
+            **{f"engine.{name}": value for name, value in self.engine.named(self._engine_state).items()},
+            **{f"settings.{name}": value for name, value in self.settings.arrays().items()},
+            "pending.rows": self._pending.rows,
+            "pending.shares": self._pending.shares,
+            **self._control.tensors(),
+        }
+
+    @classmethod
+    def restore(cls, facts: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]], engine: Engine) -> Trainer:
+        """Return the trainer that ``facts`` and ``tensors`` describe; raise an exception if they are damaged."""
+        given = {n.removeprefix("settings."): v for n, v in tensors.items() if n.startswith("settings.")}
+        settings = Settings.from_facts(facts["settings"], given)
+        template = replace(settings, **NO_INITS)
+        self = cls(template, int(facts["n_features"]), facts["dtype"], engine=engine, seed=0)
+        self.settings = settings
+        self._control = Control.restore(facts, tensors, self.n_components)
+        self.n_skipped = int(facts["n_skipped"])
+        self._main = self._main.restored(tensors)
+        own = {n.removeprefix("engine."): v for n, v in tensors.items() if n.startswith("engine.")}
+        self._engine_state = engine.restored(self._main, own)
+        self._pending.restore(tensors["pending.rows"], tensors["pending.shares"])
+        self.rng.bit_generator.state = facts["rng"]
+        return self

@@ -1,0 +1,193 @@
+"""The contents of a run folder as the page shows them: events as they arrive, and the latest model.
+
+Nothing here writes to the folder, and nothing raises if the folder is empty, half-written or gone; ``Follower.state``
+says so instead.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.grid import LAYOUTS, Grid
+from streamgmm.dashboard.history import History
+from streamgmm.storage.model_file import read_model_file
+from streamgmm.storage.run_folder import EVENTS, MODEL
+
+QUIET_SECONDS = 30  # without events for longer, a run that has not ended may have been stopped
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the page shows of a model file.
+
+    Parameters
+    ----------
+    means : array of shape (K, D)
+        Means of the components.
+    weights : array of shape (K,)
+        Weights of the components.
+    usage : array of shape (K,)
+        Share of recent samples that each component has won.
+    grid : Grid
+        Layout of the components.
+    strange_rows : array of shape (n, D)
+        The strangest recent rows, strangest first.
+    strange_scores : array of shape (n,)
+        Log-likelihoods of these rows.
+    strange_numbers : array of shape (n,)
+        Numbers of these rows in their source.
+    scaling : str
+        How the run scales its rows; "none" if it does not.
+    """
+
+    means: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float64]
+    usage: npt.NDArray[np.float64]
+    grid: Grid
+    strange_rows: npt.NDArray[np.float32]
+    strange_scores: npt.NDArray[np.float64]
+    strange_numbers: npt.NDArray[np.int64]
+    scaling: str
+
+
+def read_model(path: Path) -> Model | None:
+    """Read a model file; return None if it is missing, incomplete or damaged.
+
+    Parameters
+    ----------
+    path : Path
+        The model file.
+    """
+    try:
+        header, tensors = read_model_file(path)
+        means = tensors["parameters.means"].astype(np.float32)
+        logits = tensors["parameters.logits"]
+        weights = np.exp(logits - logits.max())
+        none = np.empty(0)
+        model = Model(
+            means=means,
+            weights=weights / weights.sum(),
+            usage=tensors["usage"],
+            grid=LAYOUTS[header["trainer"]["settings"]["grid"]](len(means)),
+            strange_rows=tensors.get("monitor.rows", np.empty((0, means.shape[1]), np.float32)),
+            strange_scores=tensors.get("monitor.row_scores", none),
+            strange_numbers=tensors.get("monitor.row_numbers", none.astype(np.int64)),
+            scaling=str(header["scaling"] or "none"),
+        )
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, IndexError):
+        return None
+    components = {len(model.means), len(model.weights), len(model.usage)}
+    rows = {len(model.strange_rows), len(model.strange_scores), len(model.strange_numbers)}
+    return model if model.means.ndim == 2 and len(components) == len(rows) == 1 else None
+
+
+class Follower:
+    """Reads what is new in a run folder, in memory that does not grow with the run.
+
+    Parameters
+    ----------
+    folder : Path
+        The run folder; it need not exist yet.
+
+    Attributes
+    ----------
+    history : History
+        Events so far.
+    model : Model or None
+        The latest complete model.
+    version : int
+        Grows whenever history or model change.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.version = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.history, self._offset, self._stamp = History(), 0, (0, 0)
+        self.model: Model | None = None
+        self.version += 1
+
+    @property
+    def state(self) -> str:
+        """One sentence about the state of the run."""
+        if not self.folder.is_dir():
+            return f"Folder {self.folder.name} does not exist: the run has not started, or it was moved or deleted."
+        if not self.history.last:
+            return "The run has not written anything yet."
+        if self.model is None:
+            return "There is no complete model file yet; curves are shown as they arrive."
+        if self._ended_with("end"):
+            return "The run has ended."
+        if self._ended_with("stop"):
+            return "The run was stopped and can be resumed."
+        if [m.get("kind") for m in self.history.marks[-2:]] == ["idle", "checkpoint"]:
+            return "The run is waiting for data."
+        quiet = self._quiet_seconds()
+        if quiet > QUIET_SECONDS:
+            return f"The run has written nothing for {quiet / 60:,.0f} minutes: it is waiting, or it was stopped."
+        return "The run is in progress."
+
+    def _ended_with(self, kind: str) -> bool:
+        """Return whether such an event is the last one, apart from a checkpoint after it."""
+        last = self.history.last.get("samples", 0)
+        latest = [m for m in self.history.marks[-2:] if isinstance(m.get("samples"), int)]
+        return any(m.get("kind") == kind and m["samples"] >= last for m in latest)
+
+    def _quiet_seconds(self) -> float:
+        try:
+            return max(0.0, time.time() - (self.folder / EVENTS).stat().st_mtime)
+        except OSError:
+            return 0.0
+
+    def poll(self) -> bool:
+        """Read what is new; return whether anything was."""
+        before = self.version
+        if self.folder.is_dir():
+            self._read_events()
+            self._read_model()
+        elif self.history.last or self.model is not None:
+            self._reset()
+        return self.version != before
+
+    def _read_events(self) -> None:
+        try:
+            with (self.folder / EVENTS).open("rb") as file:
+                size = file.seek(0, 2)
+                if size < self._offset:  # truncated by a resume, or replaced
+                    self._reset()
+                file.seek(self._offset)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break  # still being written
+                    self._offset += len(line)
+                    self._add_line(line)
+        except OSError:
+            return
+
+    def _add_line(self, line: bytes) -> None:
+        with suppress(ValueError, RecursionError):
+            event: Any = json.loads(line)
+            if isinstance(event, dict):
+                self.history.add(event)
+                self.version += 1
+
+    def _read_model(self) -> None:
+        path = self.folder / MODEL
+        try:
+            found = path.stat()
+        except OSError:
+            return
+        stamp = (found.st_mtime_ns, found.st_size)
+        if stamp != self._stamp and (model := read_model(path)) is not None:
+            self._stamp, self.model = stamp, model
+            self.version += 1

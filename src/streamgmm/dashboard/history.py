@@ -1,0 +1,96 @@
+"""The events of a run in bounded memory: points of the curves, and marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+POINTS = 2000  # of a curve; no screen has more columns
+MARKS = 300
+NARROW = 0.2  # width at which a component no longer reaches its neighbours
+RATE_SECONDS = 0.3
+MARKED = ("drift", "checkpoint", "idle", "resumed", "stop", "end")
+COLUMNS = ("samples", "loss", "max_component", "sigma", "learning_rate", "live", "seconds", "rate")
+
+
+@dataclass
+class History:
+    """Events of a run, thinned so that memory stays bounded.
+
+    Attributes
+    ----------
+    points : dict of str to list of float
+        Columns of the curves, one entry per point.
+    marks : list of dict
+        Events to mark on the curves, oldest first.
+    facts : dict
+        What the run said about itself when it started.
+    last : dict
+        The latest event that has a number of samples.
+    step : int
+        Checks per point.
+    """
+
+    points: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    marks: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    last: dict[str, Any] = field(default_factory=dict)
+    step: int = 1
+    _n_checks: int = 0
+    _rate_from: tuple[float, float] = (0.0, 0.0)  # samples and seconds at which the current rate begins
+    _rate: float = float("nan")
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Take in one event; fields that are missing or of an unexpected type are ignored.
+
+        Parameters
+        ----------
+        event : dict
+            A line of the event file.
+        """
+        kind = event.get("kind")
+        if kind == "start":
+            self.facts = {k: v for k, v in event.items() if isinstance(v, str | int | float)}
+            self._rate_from = (0.0, _number(event.get("seconds", 0.0)))
+        if kind in MARKED:
+            self._mark(event)
+        if not isinstance(event.get("samples"), int):
+            return
+        if kind == "check" and _number(event.get("sigma")) <= NARROW < _number(self.last.get("sigma")):
+            self._mark({**event, "kind": "annealed"})
+        self.last = event
+        if kind == "check":
+            self._n_checks += 1
+            if self._n_checks % self.step == 0:
+                self._add_point(event)
+
+    def _add_point(self, event: dict[str, Any]) -> None:
+        values = {name: _number(event.get(name)) for name in COLUMNS}
+        values["rate"] = self._rate_at(values["samples"], values["seconds"])
+        for name in COLUMNS:
+            self.points[name].append(values[name])
+        if len(self.points["samples"]) > POINTS:
+            for name in COLUMNS:
+                self.points[name] = self.points[name][1::2]
+            self.step *= 2
+
+    def _mark(self, event: dict[str, Any]) -> None:
+        """Keep the latest marks; checkpoints, which may come every second, are dropped first."""
+        self.marks.append(event)
+        if len(self.marks) > MARKS:
+            oldest = next((i for i, m in enumerate(self.marks) if m["kind"] == "checkpoint"), 0)
+            del self.marks[oldest]
+
+    def _rate_at(self, samples: float, seconds: float) -> float:
+        """Return samples per second, averaged because several checks may arrive at once."""
+        since_samples, since_seconds = self._rate_from
+        if seconds - since_seconds >= RATE_SECONDS:
+            self._rate = (samples - since_samples) / (seconds - since_seconds)
+            self._rate_from = (samples, seconds)
+        elif seconds < since_seconds:  # the run was resumed
+            self._rate_from = (samples, seconds)
+        return self._rate
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")

@@ -1,0 +1,1 @@
+"""The faces: estimators for scikit-learn and river."""

@@ -1,0 +1,209 @@
+"""What a fitted mixture shows and answers: attributes that end in an underscore, scores, predictions, samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from streamgmm.core.mixture import Mixture
+from streamgmm.core.rows import pieces
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import run_all, thread_count
+from streamgmm.estimators.validation import refuse_unfit, seed_of
+from streamgmm.estimators.weights import check_weights
+from streamgmm.native import Floats
+
+ROWS_PER_THREAD = 64  # below this a second thread costs more than it saves
+
+
+class FittedMixture:
+    """Attributes and answers of an estimator that keeps its training in ``_trainer``; arrays are read-only copies."""
+
+    n_jobs: int | None
+    random_state: Any
+    _trainer: Trainer
+
+    @property
+    def trainer_(self) -> Trainer:
+        """The `Trainer` underneath, with its grid, schedule and checks."""
+        return self._attribute
+
+    @property
+    def mixture_(self) -> Mixture:
+        """The current `Mixture`: a copy that later training does not change."""
+        return Mixture(self._attribute.parameters)
+
+    @property
+    def weights_(self) -> Floats:
+        """Weights of the components, (K,)."""
+        return self._attribute.mixture.weights
+
+    @property
+    def means_(self) -> Floats:
+        """Means, (K, D)."""
+        return self._attribute.mixture.means
+
+    @property
+    def precisions_(self) -> Floats:
+        """Precisions, (K, D)."""
+        return self._attribute.mixture.precisions
+
+    @property
+    def covariances_(self) -> Floats:
+        """Variances, (K, D)."""
+        return self._attribute.mixture.covariances
+
+    @property
+    def sigma_(self) -> float:
+        """Width of the annealing; ``sigma_min`` once it is over."""
+        return self._attribute.sigma
+
+    @property
+    def learning_rate_(self) -> float:
+        """The rule's current learning rate."""
+        return self._attribute.learning_rate
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Samples learned so far."""
+        return self._attribute.n_samples
+
+    @property
+    def n_rows_skipped_(self) -> int:
+        """Rows skipped because they held nothing but NaN."""
+        return self._attribute.n_skipped
+
+    def score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the exact log-likelihood of each row: (N,).
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to score.
+        """
+        return self._ask(self._check_rows(X), "log_prob")
+
+    def max_component_score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the score of the best component for each row, which training maximises: (N,).
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to score.
+        """
+        return self._ask(self._check_rows(X), "max_component")
+
+    def score(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Return the mean exact log-likelihood of the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to score.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (N,) or None, default=None
+            Weights of the mean.
+        """
+        values = self.score_samples(X)
+        return float(np.average(values, weights=check_weights(sample_weight, len(values))))
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return the number of the best component for each row: (N,).
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to assign.
+        """
+        return self._ask(self._check_rows(X), "predict")
+
+    def predict_proba(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the probability of each component for each row: (N, K).
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to assign.
+        """
+        return self._ask(self._check_rows(X), "responsibilities")
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """Draw samples (n, D) and return them with the component of each (n,); ``random_state`` decides which.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of samples.
+        """
+        return self._fitted.mixture.sample(n_samples, np.random.default_rng(seed_of(self.random_state)))
+
+    def bic(self, X: npt.ArrayLike) -> float:
+        """Return the Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to score.
+        """
+        values = self.score_samples(X)
+        return float(-2 * values.sum() + self.mixture_.n_parameters * np.log(len(values)))
+
+    def aic(self, X: npt.ArrayLike) -> float:
+        """Return the Akaike information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to score.
+        """
+        return float(-2 * self.score_samples(X).sum() + 2 * self.mixture_.n_parameters)
+
+    def to_sklearn(self) -> Any:
+        """Return a fitted float64 ``sklearn.mixture.GaussianMixture`` with the same parameters."""
+        model = self.mixture_.to_sklearn()
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_trainer" in vars(self)
+
+    @property
+    def _fitted(self) -> Trainer:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet; call fit or partial_fit with data first."
+            )
+        return self._trainer
+
+    @property
+    def _attribute(self) -> Trainer:
+        """The trainer for an attribute: before training there is none, as everywhere in scikit-learn."""
+        try:
+            return self._fitted
+        except NotFittedError as problem:
+            raise AttributeError(str(problem)) from None
+
+    def _check_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Validate rows that must resemble those of training."""
+        trainer = self._fitted
+        rows: npt.NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
+        threads, gaps = thread_count(self.n_jobs), bool(trainer.settings.allow_nan)
+        refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps)
+        return rows
+
+    def _ask(self, rows: npt.NDArray[Any], question: str) -> Any:
+        """Answer a question about validated rows, on threads."""
+        trainer = self._fitted
+        ask = getattr(trainer.mixture, question)
+        threads = thread_count(self.n_jobs)
+        answers: list[Any] = []
+        for _, piece in pieces(rows, trainer.dtype):
+            parts = np.array_split(piece, threads) if len(piece) >= ROWS_PER_THREAD * threads else [piece]
+            answers += run_all(threads, ask, parts)
+        return np.concatenate(answers)

@@ -1,0 +1,388 @@
+"""The scikit-learn face: ``StreamingGaussianMixture``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_array, validate_data
+
+from streamgmm.core.rows import float_type
+from streamgmm.core.rules import Rule
+from streamgmm.core.scaling import Scaling, warn_of_scale
+from streamgmm.core.settings import INITS, Settings, require_number
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import engine_for, thread_count
+from streamgmm.errors import ModelFileError
+from streamgmm.estimators.fitted import FittedMixture
+from streamgmm.estimators.validation import (
+    refuse_changes,
+    refuse_unfit,
+    seed_of,
+    warn_of_few_samples,
+    warn_of_scaling,
+)
+from streamgmm.estimators.weights import Repeats, Weights, check_counts, portions
+from streamgmm.progress import live_line
+from streamgmm.storage import SavedModel, load_model, save_model
+
+FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
+"""Parameters that cannot change once training has begun."""
+
+
+class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
+    """Gaussian mixture that learns one sample at a time, from a random start, in constant memory.
+
+    Use it for data that does not fit into memory, does not end or changes, and for thousands of features.
+    Scale features to [0, 1] first, or choose a ``precision_max`` that suits their variance.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        Number of components. They live on a grid, so numbers like 64 = 8×8 are natural.
+    covariance_type : str, default="diag"
+        The covariance kind: ``"diag"``, or one registered with ``register_covariance``.
+    rule : {"natural", "sgd", "sem"} or Rule, default="natural"
+        The update rule by name (``"sgd"`` is the paper's, ``"sem"`` is stochastic EM), or a rule object such as
+        `Natural`, `SGD`, `StochasticEM` with settings of its own.
+    grid : {"torus", "ring"}, default="torus"
+        The neighbourhood of components during annealing.
+    batch_size : int, default=1
+        Samples per step.
+    learning_rate_init : float, default=0.1
+        Learning rate of ``"sgd"`` at the start; it shrinks together with the width of the annealing.
+    learning_rate_min : float, default=0.001
+        Smallest learning rate of ``"sgd"``.
+    sigma_init : float or None, default=None
+        Width of the annealing at the start; None is a quarter of the longer side of the grid.
+    sigma_min : float, default=0.01
+        Width at which the annealing ends.
+    tol : float or None, default=None
+        Relative gain below which the objective counts as stationary. None leaves it to the rule: 0.05 for ``"sgd"``;
+        ``"natural"`` infers it from the noise of the objective.
+    period : int or None, default=None
+        Samples between two checks. None leaves it to the rule: 1000, or 2.5 per component for ``"natural"``.
+    annealing : bool, default=True
+        False fixes the width and the learning rate at their minimum.
+    mean_range : float, default=0.1
+        Means start uniformly in ±mean_range.
+    precision_max : float, default=20.0
+        Largest precision of a feature; its inverse is the smallest variance.
+    weights_init : array-like of shape (K,) or None, default=None
+        Weights to start from.
+    means_init : array-like of shape (K, D) or None, default=None
+        Means to start from. Annealing spreads them over the grid again, so set ``annealing=False`` if they are good.
+    precisions_init : array-like of shape (K, D) or None, default=None
+        Precisions to start from.
+    half_life : float or None, default=None
+        Half-life of past data, in samples, for streams that change (``"natural"`` and ``"sem"``).
+    reheat : bool, default=False
+        True widens the annealing again, and raises the rates, when the objective suddenly falls.
+    allow_nan : bool, default=False
+        True takes NaN for a missing value: a row is learned and scored on the features it has.
+    n_epochs : int, default=1
+        Passes of ``fit`` over its data.
+    shuffle : bool, default=True
+        Whether each pass of ``fit`` takes the rows in random order. ``partial_fit`` takes them as they come.
+    n_jobs : int or None, default=None
+        Number of threads; None is one, -1 all cores. As many replicas learn side by side and are merged at every check,
+        so the result of training depends on this number (and on nothing else); answers do not. The number of replicas
+        is fixed when training begins: a later change affects answers only.
+    random_state : int, RandomState, Generator or None, default=None
+        Randomness of the start, of shuffling and of samples.
+    verbose : int, default=0
+        1 shows a progress line during ``fit``.
+
+    Attributes
+    ----------
+    weights_ : array of shape (K,)
+        Weights of the components.
+    means_ : array of shape (K, D)
+        Means.
+    precisions_ : array of shape (K, D)
+        Precisions.
+    covariances_ : array of shape (K, D)
+        Variances.
+    mixture_ : Mixture
+        A copy of the current mixture, for scores and samples without the training state.
+    sigma_ : float
+        Width of the annealing; it is over when this is ``sigma_min``.
+    learning_rate_ : float
+        Current learning rate of the rule.
+    n_samples_seen_ : int
+        Samples learned.
+    n_rows_skipped_ : int
+        Rows skipped because they held nothing but NaN.
+    trainer_ : Trainer
+        The trainer underneath.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of shape (D,)
+        Names of the features, if the data had some.
+
+    Notes
+    -----
+    Sample weights are counts: 2 learns a row twice, 0.5 takes half a step. Do not divide them by their sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgmm import StreamingGaussianMixture
+    >>> x = np.random.default_rng(0).normal([[[0.0]], [[1.0]]], 0.25, (2, 20_000, 5)).reshape(-1, 5)
+    >>> model = StreamingGaussianMixture(2, random_state=0).fit(x)
+    >>> abs(model.means_.round(1)).tolist()
+    [[0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
+    """
+
+    _doc_link_module = "streamgmm"
+    _doc_link_template = "https://streamgmm.readthedocs.io/en/stable/api/{estimator_name}.html"
+    _scaling: Scaling | None  # of the run that trained it, passed on when it is saved again
+    _begun_with: dict[str, Any]
+
+    def __init__(
+        self,
+        n_components: int = 64,
+        *,
+        covariance_type: str = "diag",
+        rule: str | Rule[Any] = "natural",
+        grid: str = "torus",
+        batch_size: int = 1,
+        learning_rate_init: float = 0.1,
+        learning_rate_min: float = 0.001,
+        sigma_init: float | None = None,
+        sigma_min: float = 0.01,
+        tol: float | None = None,
+        period: int | None = None,
+        annealing: bool = True,
+        mean_range: float = 0.1,
+        precision_max: float = 20.0,
+        weights_init: npt.ArrayLike | None = None,
+        means_init: npt.ArrayLike | None = None,
+        precisions_init: npt.ArrayLike | None = None,
+        half_life: float | None = None,
+        reheat: bool = False,
+        allow_nan: bool = False,
+        n_epochs: int = 1,
+        shuffle: bool = True,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.rule = rule
+        self.grid = grid
+        self.batch_size = batch_size
+        self.learning_rate_init = learning_rate_init
+        self.learning_rate_min = learning_rate_min
+        self.sigma_init = sigma_init
+        self.sigma_min = sigma_min
+        self.tol = tol
+        self.period = period
+        self.annealing = annealing
+        self.mean_range = mean_range
+        self.precision_max = precision_max
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.half_life = half_life
+        self.reheat = reheat
+        self.allow_nan = allow_nan
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Forget what was learned and make ``n_epochs`` passes over the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to learn from.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (N,) or None, default=None
+            How often each row counts; see ``partial_fit``.
+
+        Returns
+        -------
+        self : StreamingGaussianMixture
+            The fitted estimator.
+        """
+        rows = self._check_first_rows(X)
+        weights = check_counts(sample_weight, len(rows))
+        trainer = self._make_trainer(rows)
+        length = len(rows) if weights is None else len(Repeats(weights))
+        with live_line("fit", length * self.n_epochs, enabled=bool(self.verbose)) as show:
+            for epoch in range(self.n_epochs):
+                rng = trainer.rng if self.shuffle else None
+                for done, piece, shares in portions(rows, trainer.dtype, weights, rng):
+                    checks = trainer.feed(piece, shares=shares, more=True)
+                    show(epoch * length + done, checks[-1] if checks else None)
+                if epoch == 0 and self.n_epochs > 1:
+                    trainer.end_pass()
+            trainer.flush()
+            show(length * self.n_epochs, trainer.current())
+        self._remember_features(X)
+        self._take(trainer)
+        if self.annealing and not trainer.finished:
+            warn_of_few_samples(trainer, self.n_epochs, length)
+        return self
+
+    def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Learn from rows in their order and keep everything learned before.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to learn from.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (N,) or None, default=None
+            How often each row counts: a row of weight 3 is learned three times, one of weight 2.5 twice and once more
+            by a step half as long.
+
+        Returns
+        -------
+        self : StreamingGaussianMixture
+            The fitted estimator.
+        """
+        if self.__sklearn_is_fitted__():
+            self._refuse_changes()
+            rows = self._check_rows(X)
+            weights = check_counts(sample_weight, len(rows))
+        else:
+            rows = self._check_first_rows(X)
+            weights = check_counts(sample_weight, len(rows))
+            self._begin(X, rows)
+        self._learn(rows, weights)
+        return self
+
+    def fit_predict(self, X: npt.ArrayLike, y: object = None) -> npt.NDArray[np.int64]:
+        """Fit, then return the number of the best component for each row: (N,).
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to learn from and to assign.
+        y : None
+            Ignored.
+        """
+        return self.fit(X).predict(X)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and its training state to one safetensors file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write.
+        """
+        save_model(path, self._saved())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model; ``partial_fit`` continues from it as if it had never stopped.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file written by ``save`` or by ``streamgmm train``.
+        """
+        saved = load_model(path)
+        model = cls._from_saved(saved, path)
+        warn_of_scaling(saved.scaling)
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = bool(self.allow_nan)
+        return tags
+
+    def _saved(self) -> SavedModel:
+        """Everything that goes into a file."""
+        names = getattr(self, "feature_names_in_", None)
+        seed = self.random_state if isinstance(self.random_state, Integral) else None
+        others = {"n_epochs": self.n_epochs, "shuffle": self.shuffle, "n_jobs": self.n_jobs, "verbose": self.verbose}
+        return SavedModel(
+            trainer=self._fitted,
+            feature_names=None if names is None else [str(name) for name in names],
+            estimator={**others, "random_state": seed},  # a generator in use is part of the training state
+            scaling=self._scaling,
+        )
+
+    @classmethod
+    def _from_saved(cls, saved: SavedModel, path: str | os.PathLike[str]) -> Self:
+        settings, trainer = saved.trainer.settings, saved.trainer
+        jobs = None if trainer.engine.replicas == 1 else trainer.engine.replicas
+        try:
+            model = cls(**{**vars(settings), "n_jobs": jobs, **saved.estimator})
+            model._check_parameters()
+        except (TypeError, ValueError) as problem:
+            raise ModelFileError(f"{path} does not fit this estimator ({problem!s:.200}).") from problem
+        model._take(trainer)
+        model._scaling = saved.scaling
+        model.n_features_in_ = trainer.n_features
+        if saved.feature_names is not None:
+            model.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        return model
+
+    def _settings(self) -> Settings:
+        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)})
+
+    def _check_parameters(self) -> None:
+        self._settings().check()
+        require_number("n_epochs", self.n_epochs, Integral, least=1)
+        require_number("verbose", int(self.verbose), Integral, least=0)
+        if self.n_jobs is not None:
+            require_number("n_jobs", self.n_jobs, Integral)
+        thread_count(self.n_jobs)
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ValueError(f"shuffle is {self.shuffle!r}; expected True or False.")
+
+    def _check_first_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Validate rows to start from; raise before anything of an earlier training has changed."""
+        self._check_parameters()
+        rows: npt.NDArray[Any] = check_array(
+            X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self
+        )
+        refuse_unfit(rows, float_type(rows), threads=thread_count(self.n_jobs), gaps=bool(self.allow_nan))
+        warn_of_scale(rows, self.precision_max)
+        return rows
+
+    def _make_trainer(self, rows: npt.NDArray[Any]) -> Trainer:
+        engine = engine_for(thread_count(self.n_jobs))
+        return Trainer(
+            self._settings(), rows.shape[1], float_type(rows), engine=engine, seed=seed_of(self.random_state)
+        )
+
+    def _begin(self, X: npt.ArrayLike, rows: npt.NDArray[Any]) -> None:
+        """Get ready to learn from data like X, whose validated rows are given."""
+        trainer = self._make_trainer(rows)
+        self._remember_features(X)
+        self._take(trainer)
+
+    def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
+        """Learn from validated rows."""
+        for _, piece, shares in portions(rows, self._trainer.dtype, weights):
+            self._trainer.feed(piece, shares=shares, more=True)
+        self._trainer.settle()
+
+    def _remember_features(self, X: npt.ArrayLike) -> None:
+        validate_data(self, X, reset=True, skip_check_array=True)
+
+    def _take(self, trainer: Trainer) -> None:
+        """Continue from a trainer with the parameters of this moment."""
+        self._trainer, self._scaling = trainer, None
+        self._begun_with = {name: getattr(self, name) for name in FIXED}
+
+    def _refuse_changes(self) -> None:
+        """Raise if a parameter has changed that training cannot change any more."""
+        refuse_changes({name: getattr(self, name) for name in FIXED}, self._begun_with)

@@ -1,0 +1,88 @@
+"""Checks of what users pass in, and warnings about it."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from streamgmm.core.rows import LIMITS, float_type, pieces, unfit
+from streamgmm.core.scaling import Scaling
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import run_all
+from streamgmm.native import first_unfit_row
+
+CHECKS_TO_ANNEAL = 100  # and to learn the details after that, with some to spare
+CHECKS_AFTER = 5  # where annealing is over, or never was
+
+
+def refuse_unfit(
+    rows: npt.NDArray[Any], dtype: np.dtype[Any], *, name: str = "X", threads: int = 1, gaps: bool = False
+) -> None:
+    """Raise ValueError for the first value that is infinite, too large for ``dtype``, or NaN without ``gaps``."""
+    if rows.dtype.kind in "iub":
+        return
+    limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
+    for done, piece in pieces(rows, float_type(rows)):
+        parts = np.array_split(piece, threads) if threads > 1 else [piece]
+        starts = accumulate((len(part) for part in parts[:-1]), initial=done - len(piece))
+        found = run_all(threads, lambda part: first_unfit_row(part, limit, gaps), parts)
+        for start, part, bad in zip(starts, parts, found, strict=True):
+            if bad is not None:
+                _, reason = next(unfit(part[bad : bad + 1], dtype, gaps=gaps))
+                hint = "" if gaps or "NaN" not in reason else ", or learn from the other features with allow_nan=True"
+                raise ValueError(f"row {start + bad} of {name} {reason}. Drop or impute such rows{hint}.")
+
+
+def refuse_changes(now: dict[str, Any], begun: dict[str, Any], prefix: str = "") -> None:
+    """Raise ValueError for a parameter that is not what training began with, and cannot change any more."""
+    for name, value in begun.items():
+        if now[name] != value:
+            raise ValueError(
+                f"{prefix}{name} is {now[name]!r}, but training began with {value!r}. "
+                "Set it back, or start again with fit or a clone."
+            )
+
+
+def seed_of(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:
+    """Draw one number from any kind of random state; this advances a generator that the caller holds."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if random_state is None:
+        return None
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(
+        f"random_state is {random_state!r}; expected a non-negative integer, a RandomState, a Generator or None."
+    )
+
+
+def warn_of_scaling(scaling: Scaling | None) -> None:
+    """Warn that a model from a run with scaling expects scaled data."""
+    if scaling is not None:
+        warnings.warn(
+            f"the model was trained on data scaled by {scaling.kind!r}, and expects data scaled in the same way: "
+            "use streamgmm.storage.load_model(path).scaling.apply(X, dtype).",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_few_samples(trainer: Trainer, n_epochs: int, length: int) -> None:
+    """Warn that the model has not seen enough, and say how many passes over ``length`` rows would do."""
+    period = trainer.schedule.period
+    enough = -(-(CHECKS_AFTER if trainer.annealed else CHECKS_TO_ANNEAL) * period // length)
+    warnings.warn(
+        f"{'learning has only begun' if trainer.annealed else 'annealing has not finished'}: sigma is "
+        f"{trainer.sigma:.3g} after {trainer.n_samples} samples. "
+        f"Raise n_epochs (now {n_epochs}) to about {max(enough, 2 * n_epochs)}, "
+        f"lower period (now {period}), or provide more data.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,207 @@
+"""The native kernel behind typed functions that check shape, dtype and layout.
+
+This module holds what every covariance kind shares; each kind has a module of its own. Only this package writes into
+its arguments; each one is tagged IN, OUT or INOUT.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.native import _native
+from streamgmm.native._native import use_width, width, widths
+
+__all__ = [
+    "PACK_BYTES",
+    "EMStep",
+    "Filters",
+    "Floats",
+    "NaturalStep",
+    "Rows",
+    "SGDStep",
+    "Samples",
+    "Scores",
+    "Steps",
+    "adjacent",
+    "aligned_copy",
+    "copy_rows",
+    "first_unfit_row",
+    "padded",
+    "smooth_losses",
+    "use_width",
+    "width",
+    "widths",
+]
+
+Floats = npt.NDArray[np.floating[Any]]
+Rows = npt.NDArray[Any]
+"""Samples (N, D): floats, or bytes."""
+PACK_BYTES = 128
+"""Rows of parameters are padded to a multiple of this, and aligned to it."""
+
+
+def padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats:
+    """Copy rows (K, D) into the layout of the kernel: (K, stride), aligned, with ``filler`` in the padding.
+
+    >>> padded([[1.0, 2.0]], np.dtype(np.float32), 0).shape
+    (1, 32)
+    """
+    rows = np.asarray(values, dtype=dtype)
+    lanes = PACK_BYTES // dtype.itemsize
+    stride = -(-rows.shape[1] // lanes) * lanes
+    buffer: Floats = _aligned((len(rows), stride), dtype)
+    buffer[:] = filler
+    buffer[:, : rows.shape[1]] = rows
+    return buffer
+
+
+def aligned_copy(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Copy an array to an aligned address: vectors that straddle cache lines halve the speed of the kernel."""
+    copy = _aligned(values.shape, values.dtype)
+    copy[...] = values
+    return copy
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    size = int(np.prod(shape)) * dtype.itemsize
+    room = np.empty(size + PACK_BYTES, np.uint8)
+    skip = -room.ctypes.data % PACK_BYTES
+    return room[skip : skip + size].view(dtype).reshape(shape)
+
+
+def adjacent(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Rows:
+    """Convert rows to ``dtype`` with adjacent features; copy only if needed. Rows may be any distance apart."""
+    rows = rows.astype(dtype, copy=False)
+    if rows.flags.aligned and (rows.flags.c_contiguous or _has_adjacent_features(rows)):
+        return rows
+    return np.ascontiguousarray(rows)
+
+
+def _has_adjacent_features(rows: Rows) -> bool:
+    between_rows, between_features = rows.strides
+    return between_features == rows.itemsize and between_rows > 0 and between_rows % rows.itemsize == 0
+
+
+class Filters(NamedTuple):
+    """The two circulant factors of a smoothing matrix: (rows, rows) and (columns, columns)."""
+
+    along_rows: npt.NDArray[np.float64]
+    along_columns: npt.NDArray[np.float64]
+
+
+class Samples(NamedTuple):
+    """Whole batches of consecutive rows, and how to read them.
+
+    Attributes
+    ----------
+    rows : array of shape (N, D)
+        IN. Floats, or bytes.
+    batch_size : int, default=1
+        Samples per step; N is a multiple of it.
+    factor : float, default=1.0
+        Multiplies bytes; floats need 1.
+    gaps : bool, default=False
+        Whether NaN marks missing values. Otherwise rows must not contain any.
+    shares : array of shape (N,), optional
+        IN. How much each row counts, within (0, 1].
+    typical_loss : array of shape (3,), optional
+        INOUT. Number of samples, level and deviation of losses; [E20] extreme samples then have less influence.
+    """
+
+    rows: Rows
+    batch_size: int = 1
+    factor: float = 1.0
+    gaps: bool = False
+    shares: npt.NDArray[np.float64] | None = None
+    typical_loss: npt.NDArray[np.float64] | None = None
+
+
+class Steps(NamedTuple):
+    """Report of S steps.
+
+    Attributes
+    ----------
+    losses : array of shape (S,)
+        Mean objective of each step.
+    max_components : array of shape (S,)
+        Mean max-component value of each step.
+    wins : array of shape (K,)
+        Samples that each component has won.
+    received : array of shape (K,)
+        Weight that each component has received.
+    terms_read : array of shape (1,)
+        Terms of distances that were computed, for batches of one sample.
+    """
+
+    losses: npt.NDArray[np.float64]
+    max_components: npt.NDArray[np.float64]
+    wins: npt.NDArray[np.int64]
+    received: npt.NDArray[np.float64]
+    terms_read: npt.NDArray[np.int64]
+
+
+class SGDStep(NamedTuple):
+    """Settings of gradient steps. ``scan_all`` turns early abandoning off, which changes only the time."""
+
+    rate: float
+    scale_bounds: tuple[float, float]
+    scan_all: bool = False
+
+
+class NaturalStep(NamedTuple):
+    """Settings of natural-gradient steps. ``hold_scales`` moves means only."""
+
+    growth: float
+    count_max: float
+    scale_bounds: tuple[float, float]
+    hold_scales: bool = False
+    scan_all: bool = False
+
+
+class EMStep(NamedTuple):
+    """Settings of stochastic-EM steps: step t has the rate ``max(rate_min, rate * (t + 1) ** -exponent)``.
+
+    ``accumulate`` moves the moments at the rate 1 / (t + 1) and leaves the model as it is.
+    """
+
+    rate: float
+    exponent: float
+    rate_min: float
+    first_step: int
+    scale_bounds: tuple[float, float]
+    accumulate: bool = False
+
+
+class Scores(NamedTuple):
+    """Scores of N rows: exact log-likelihood, max-component value and winner, each (N,)."""
+
+    log_likelihood: npt.NDArray[np.float64]
+    max_component: npt.NDArray[np.float64]
+    winner: npt.NDArray[np.int64]
+
+
+def smooth_losses(state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, npt.ArrayLike], **settings: Any) -> None:
+    """[E11] Smooth losses and max-component values of consecutive steps over time.
+
+    INOUT state (5,): samples, loss, max_component, variance, baseline; NaN while unknown. IN report: losses and
+    max-component values. Settings: batch_size, period, opening, robust, farthest; see ``core.annealing``.
+    """
+    losses, tops = (np.ascontiguousarray(values, dtype=np.float64) for values in report)
+    _native.smooth_losses(state, losses, tops, **settings)
+
+
+def first_unfit_row(x: Floats, limit: float, gaps: bool = False) -> int | None:
+    """Find the first row with a magnitude beyond ``limit``, or with NaN unless ``gaps`` allows it.  IN x (N, D)."""
+    row = _native.first_unfit_row(adjacent(x, x.dtype), limit, gaps)
+    return None if row < 0 else row
+
+
+def copy_rows(values: list[bytes], out: npt.NDArray[np.uint8]) -> None:
+    """Copy one value into each row. Unlike ``b"".join``, it lets other threads run.
+
+    IN values, each as long as a row; OUT out (N, width).
+    """
+    _native.copy_rows(values, out)

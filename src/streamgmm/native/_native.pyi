@@ -1,0 +1,158 @@
+"""
+Loops over samples, components and features. Call them through streamgmm.native, which checks arguments.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, overload
+
+import numpy
+import numpy.dtypes
+from numpy.typing import NDArray
+
+
+class Filter:
+    """The two factors of a smoothing matrix."""
+
+    def __init__(self, along_rows: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], along_columns: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> None: ...
+
+class Report:
+    """Arrays into which steps report."""
+
+    def __init__(self, losses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], max_components: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], wins: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], received: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], terms_read: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], typical_loss: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
+
+class Samples32:
+    """Whole batches of consecutive rows."""
+
+    def __init__(self, rows: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, batch_size: int, gaps: bool, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
+
+@overload
+def first_unfit_row(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], limit: float, gaps: bool) -> int: ...
+
+@overload
+def first_unfit_row(x: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], limit: float, gaps: bool) -> int:
+    """
+    Index of the first row with a magnitude beyond the limit, or with NaN unless gaps are allowed; else -1.
+    """
+
+@overload
+def read_all(values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], times: int) -> float: ...
+
+@overload
+def read_all(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], times: int) -> float:
+    """For benchmarks: read an array."""
+
+@overload
+def rewrite_all(values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')], times: int) -> None: ...
+
+@overload
+def rewrite_all(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], times: int) -> None:
+    """For benchmarks: read and write an array."""
+
+class Samples64:
+    """Whole batches of consecutive rows."""
+
+    def __init__(self, rows: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, batch_size: int, gaps: bool, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
+
+class SGDStep:
+    """Settings of gradient steps."""
+
+    def __init__(self, rate: float, scale_min: float, scale_max: float, scan_all: bool) -> None: ...
+
+class NaturalStep:
+    """Settings of natural-gradient steps."""
+
+    def __init__(self, growth: float, count_max: float, scale_min: float, scale_max: float, hold_scales: bool, scan_all: bool) -> None: ...
+
+class EMStep:
+    """Settings of stochastic-EM steps."""
+
+    def __init__(self, rate: float, exponent: float, rate_min: float, first_step: int, scale_min: float, scale_max: float, accumulate: bool) -> None: ...
+
+class DiagonalModel32:
+    """Parameters of a diagonal mixture, in the layout of the loops."""
+
+    def __init__(self, means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], n_features: int) -> None: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def components(self) -> int: ...
+
+    def sgd_steps(self, samples: Samples32, filter: Filter, step: SGDStep, report: Report) -> None: ...
+
+    def natural_steps(self, moments: Moments32, samples: Samples32, filter: Filter, step: NaturalStep, report: Report) -> None: ...
+
+    def em_steps(self, moments: Moments32, samples: Samples32, step: EMStep, report: Report) -> None: ...
+
+    def score(self, samples: Samples32, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None, log_likelihood: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, max_component: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, winner: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
+
+    def refresh_log_dets(self, first: int, last: int) -> None: ...
+
+    def rescale(self, variances: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], scale_min: float, scale_max: float, first: int, last: int) -> None: ...
+
+    dtype: numpy.dtypes.Float32DType = ...
+
+class Moments32:
+    """Running moments of every component."""
+
+    def __init__(self, means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], variances: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], masses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+class Pair32:
+    """Two arrays to merge: means, and variances or scales."""
+
+    def __init__(self, means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], second: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def merge_rows(out: Pair32, start: Pair32, replicas: Sequence[Pair32], shares: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], variance_max: float | None, first: int, last: int) -> None: ...
+
+@overload
+def merge_rows(out: Pair64, start: Pair64, replicas: Sequence[Pair64], shares: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], variance_max: float | None, first: int, last: int) -> None: ...
+
+class DiagonalModel64:
+    """Parameters of a diagonal mixture, in the layout of the loops."""
+
+    def __init__(self, means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scales: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], logits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], log_dets: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], n_features: int) -> None: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def components(self) -> int: ...
+
+    def sgd_steps(self, samples: Samples64, filter: Filter, step: SGDStep, report: Report) -> None: ...
+
+    def natural_steps(self, moments: Moments64, samples: Samples64, filter: Filter, step: NaturalStep, report: Report) -> None: ...
+
+    def em_steps(self, moments: Moments64, samples: Samples64, step: EMStep, report: Report) -> None: ...
+
+    def score(self, samples: Samples64, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None, log_likelihood: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, max_component: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, winner: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
+
+    def refresh_log_dets(self, first: int, last: int) -> None: ...
+
+    def rescale(self, variances: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], scale_min: float, scale_max: float, first: int, last: int) -> None: ...
+
+    dtype: numpy.dtypes.Float64DType = ...
+
+class Moments64:
+    """Running moments of every component."""
+
+    def __init__(self, means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], variances: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], masses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+class Pair64:
+    """Two arrays to merge: means, and variances or scales."""
+
+    def __init__(self, means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], second: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+def smooth_losses(state: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], losses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], max_components: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], batch_size: float, period: float, opening: float, robust: bool, farthest: float) -> None: ...
+
+def copy_rows(values: list, out: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+def widths() -> list[str]:
+    """Vector widths that this machine can run, narrowest first."""
+
+def width() -> str:
+    """The vector width in use."""
+
+def use_width(name: str) -> None:
+    """Choose a vector width; for tests."""

@@ -1,0 +1,98 @@
+// The Python module: structs of arrays and functions that every covariance kind shares.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <vector>
+
+#include "diagonal/bindings.h"
+#include "dispatch.h"
+#include "shared/annealing.h"
+#include "shared/arrays.h"
+
+using namespace nb::literals;
+using namespace streamgmm;
+
+namespace {
+
+void bind_smooth_losses(nb::module_ &m) {
+    auto bound = [](Vector state, Vector losses, Vector max_components, double batch_size, double period,
+                    double opening, bool robust, double farthest) {
+        require(state.shape(0) == 5, "state must have five entries");
+        require(losses.shape(0) == max_components.shape(0), "losses and max_components differ in length");
+        smooth_losses(state.data(), losses.data(), max_components.data(), losses.shape(0),
+                      {batch_size, period, opening, robust, farthest});
+    };
+    m.def("smooth_losses", bound, "state"_a.noconvert(), "losses"_a.noconvert(), "max_components"_a.noconvert(),
+          "batch_size"_a, "period"_a, "opening"_a, "robust"_a, "farthest"_a);
+}
+
+void copy_rows(const nb::list &values, Padded<std::uint8_t> out) {
+    const std::size_t rows = out.shape(0), width = out.shape(1);
+    require(nb::len(values) == rows, "values and rows differ in number");
+    std::vector<const char *> from;
+    from.reserve(rows);
+    for (nb::handle value : values) {
+        const nb::bytes bytes = nb::cast<nb::bytes>(value);
+        require(bytes.size() == width, "values differ in length from the rows");
+        from.push_back(bytes.c_str());
+    }
+    nb::gil_scoped_release unlocked;
+    loops().copy_rows(from.data(), rows, width, out.data());
+}
+
+template <class T> std::int64_t first_unfit_row(Numbers<T> x, double limit, bool gaps) {
+    const std::size_t rows = x.shape(0), columns = x.shape(1), stride = row_stride(x);
+    const T *data = x.data();
+    nb::gil_scoped_release unlocked;
+    const std::size_t found = table<T>().shared.first_unfit_row(data, rows, columns, stride, T(limit), gaps);
+    return found < rows ? std::int64_t(found) : -1;
+}
+
+template <class T> using Line = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T> double read_all(Line<T> values, std::size_t times) {
+    double total = 0;
+    nb::gil_scoped_release unlocked;
+    for (std::size_t i = 0; i < times; ++i) total += double(table<T>().shared.read_all(values.data(), values.shape(0)));
+    return total;
+}
+
+template <class T> void rewrite_all(Line<T> values, std::size_t times) {
+    nb::gil_scoped_release unlocked;
+    for (std::size_t i = 0; i < times; ++i)
+        table<T>().shared.rewrite_all(values.data(), values.shape(0), T(i % 2 ? 0.5 : 2));
+}
+
+template <class T> void bind_shared(nb::module_ &m, const char *samples) {
+    nb::class_<SampleArrays<T>>(m, samples, "Whole batches of consecutive rows.")
+        .def(nb::init<NumbersOrBytes, double, std::size_t, bool, std::optional<Vector>>(), "rows"_a.noconvert(),
+             "factor"_a, "batch_size"_a, "gaps"_a, "shares"_a.noconvert().none());
+    m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a, "gaps"_a,
+          "Index of the first row with a magnitude beyond the limit, or with NaN unless gaps are allowed; else -1.");
+    m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "For benchmarks: read an array.");
+    m.def("rewrite_all", &rewrite_all<T>, "values"_a.noconvert(), "times"_a,
+          "For benchmarks: read and write an array.");
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    m.doc() =
+        "Loops over samples, components and features. Call them through streamgmm.native, which checks arguments.";
+    nb::class_<FilterArrays>(m, "Filter", "The two factors of a smoothing matrix.")
+        .def(nb::init<Square, Square>(), "along_rows"_a.noconvert(), "along_columns"_a.noconvert());
+    nb::class_<ReportArrays>(m, "Report", "Arrays into which steps report.")
+        .def(nb::init<Vector, Vector, Counts, Vector, Counts, std::optional<Vector>>(), "losses"_a.noconvert(),
+             "max_components"_a.noconvert(), "wins"_a.noconvert(), "received"_a.noconvert(), "terms_read"_a.noconvert(),
+             "typical_loss"_a.noconvert().none());
+    bind_shared<float>(m, "Samples32");
+    bind_shared<double>(m, "Samples64");
+    bind_diagonal(m);
+    bind_smooth_losses(m);
+    m.def("copy_rows", &copy_rows, "values"_a, "out"_a.noconvert());
+    m.def("widths", &widths, "Vector widths that this machine can run, narrowest first.");
+    m.def("width", &width, "The vector width in use.");
+    m.def("use_width", &use_width, "name"_a, "Choose a vector width; for tests.");
+}

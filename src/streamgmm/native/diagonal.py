@@ -1,0 +1,208 @@
+"""The kernel of mixtures with diagonal covariances: steps of the rules, scores, and merging of replicas."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.native import (
+    EMStep,
+    Filters,
+    Floats,
+    NaturalStep,
+    Rows,
+    Samples,
+    Scores,
+    SGDStep,
+    Steps,
+    _native,
+    adjacent,
+)
+
+__all__ = [
+    "Model",
+    "Moments",
+    "Pair",
+    "component_scores",
+    "em_steps",
+    "merge_rows",
+    "model",
+    "natural_steps",
+    "refresh_log_dets",
+    "rescale",
+    "score",
+    "sgd_steps",
+]
+
+Model = _native.DiagonalModel32 | _native.DiagonalModel64
+"""Parameters in the layout of the kernel. Read-only properties: ``components``, ``n_features`` and ``dtype``."""
+
+# mypy cannot tell that these have the type of the model
+_SAMPLES: dict[type, Any] = {
+    _native.DiagonalModel32: _native.Samples32,
+    _native.DiagonalModel64: _native.Samples64,
+}
+_MOMENTS: dict[type, Any] = {
+    _native.DiagonalModel32: _native.Moments32,
+    _native.DiagonalModel64: _native.Moments64,
+}
+
+
+class Moments(NamedTuple):
+    """Running moments of the components: means and variances (as ``padded`` makes them), and masses (K,).
+
+    The natural rule needs the model's own means here, and its counts as masses. Stochastic EM needs the model's own
+    means unless it accumulates.
+    """
+
+    means: Floats
+    variances: Floats
+    masses: npt.NDArray[np.float64]
+
+
+class Pair(NamedTuple):
+    """Two arrays (as ``padded`` makes them) that are merged together: means, and variances or scales."""
+
+    means: Floats
+    second: Floats
+
+
+def model(
+    means: Floats,
+    scales: Floats,
+    logits: npt.NDArray[np.float64],
+    log_dets: npt.NDArray[np.float64],
+    n_features: int,
+) -> Model:
+    """Make a model that lives in the given arrays and keeps them alive.
+
+    INOUT means and scales, made by ``padded`` with fillers 0 and 1; INOUT logits (K,); INOUT log_dets (K,), which are
+    Σ_d log s_kd: call ``refresh_log_dets`` after writing scales.
+
+    >>> from streamgmm.native import padded
+    >>> dtype = np.dtype(np.float32)
+    >>> log_dets = np.empty(1)
+    >>> m = model(padded([[0, 1]], dtype, 0), padded([[1, 2]], dtype, 1), np.zeros(1), log_dets, 2)
+    >>> refresh_log_dets(m)
+    >>> m.components, m.n_features, m.dtype, log_dets.round(3).tolist()
+    (1, 2, dtype('float32'), [0.693])
+    """
+    make: Any = _native.DiagonalModel32 if means.dtype == np.float32 else _native.DiagonalModel64
+    return make(means, scales, logits, log_dets, n_features)
+
+
+def sgd_steps(model: Model, samples: Samples, filters: Filters, step: SGDStep) -> Steps:
+    """[E6]-[E9] Take gradient steps.  INOUT model, IN samples, IN filters of the grid."""
+    rows, report = _batches(model, samples)
+    settings = _native.SGDStep(step.rate, *step.scale_bounds, step.scan_all)
+    model.sgd_steps(rows, _native.Filter(*filters), settings, _native.Report(*report, samples.typical_loss))
+    return report
+
+
+def natural_steps(
+    model: Model,
+    moments: Moments,
+    samples: Samples,
+    filters: Filters,
+    step: NaturalStep,
+    received: npt.NDArray[np.float64],
+) -> Steps:
+    """[E13]-[E15] Take natural-gradient steps; logits stay.
+
+    INOUT model, INOUT moments, IN samples, IN filters of the grid, INOUT received (K,). Weight is added to
+    ``received`` sample by sample: a sum of sums would depend on how the stream is cut into chunks.
+    """
+    rows, report = _batches(model, samples, received)
+    growth, count_max, (scale_min, scale_max), hold_scales, scan_all = step
+    model.natural_steps(
+        _MOMENTS[type(model)](*moments),
+        rows,
+        _native.Filter(*filters),
+        _native.NaturalStep(growth, count_max, scale_min, scale_max, hold_scales, scan_all),
+        _native.Report(*report, samples.typical_loss),
+    )
+    return report
+
+
+def em_steps(model: Model, moments: Moments, samples: Samples, step: EMStep) -> Steps:
+    """[E16] [E17] Take stochastic-EM steps.  INOUT model, INOUT moments, IN samples."""
+    rows, report = _batches(model, samples)
+    rate, exponent, rate_min, first_step, (scale_min, scale_max), accumulate = step
+    settings = _native.EMStep(rate, exponent, rate_min, first_step, scale_min, scale_max, accumulate)
+    state = _MOMENTS[type(model)](*moments)
+    model.em_steps(state, rows, settings, _native.Report(*report, samples.typical_loss))
+    return report
+
+
+def _batches(model: Model, samples: Samples, received: npt.NDArray[np.float64] | None = None) -> tuple[Any, Steps]:
+    """Convert samples to the native struct, and make an empty report."""
+    rows = _rows(model, samples.rows)
+    steps, rest = divmod(len(rows), samples.batch_size)
+    if rest:
+        raise ValueError(f"{len(rows)} samples are not whole batches of {samples.batch_size}.")
+    size = model.components
+    received = np.zeros(size) if received is None else received
+    report = Steps(np.empty(steps), np.empty(steps), np.zeros(size, np.int64), received, np.zeros(1, np.int64))
+    shares = None if samples.shares is None else np.ascontiguousarray(samples.shares, dtype=np.float64)
+    make = _SAMPLES[type(model)]
+    return make(rows, samples.factor, samples.batch_size, samples.gaps, shares), report
+
+
+def _rows(model: Model, x: npt.ArrayLike) -> Rows:
+    rows = np.asarray(x)
+    if rows.ndim != 2 or rows.shape[1] != model.n_features:
+        raise ValueError(f"samples have shape {rows.shape}; expected (samples, {model.n_features}).")
+    return adjacent(rows, rows.dtype if rows.dtype == np.uint8 else model.dtype)
+
+
+def score(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
+    """[E3] [E4] Score rows; the score of a row does not depend on the other rows.
+
+    IN model, IN x (N, D); ``factor`` multiplies bytes. [E21] A row with NaN is scored on the features that it has.
+    """
+    rows = _rows(model, x)
+    out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
+    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None), None, *out)
+    return out
+
+
+def component_scores(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> npt.NDArray[np.float64]:
+    """[E2] Compute log π_k + log N_k(x), shape (N, K).  IN model, IN x (N, D); ``factor`` multiplies bytes."""
+    rows = _rows(model, x)
+    out = np.empty((len(rows), model.components))
+    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None), out, None, None, None)
+    return out
+
+
+def merge_rows(
+    out: Pair,
+    start: Pair,
+    replicas: list[Pair],
+    shares: npt.NDArray[np.float64],
+    rows: range,
+    *,
+    variance_max: float | None = None,
+) -> None:
+    """Move components ``rows`` of ``start`` by shares (K, R) of the change of each of R replicas.
+
+    OUT out, IN start, IN replicas, IN shares. With ``variance_max`` the second array holds variances, which are merged
+    about the means; otherwise it is merged like the means.
+    """
+    make: Any = _native.Pair32 if out.means.dtype == np.float32 else _native.Pair64
+    pairs = [make(*replica) for replica in replicas]
+    merge: Any = _native.merge_rows  # mypy cannot tell that all pairs have one type
+    merge(make(*out), make(*start), pairs, np.ascontiguousarray(shares), variance_max, rows.start, rows.stop)
+
+
+def rescale(model: Model, variances: Floats, scale_bounds: tuple[float, float], rows: range) -> None:
+    """[E15] Compute scales of components ``rows`` from their variances.  INOUT model, IN variances (as ``padded``)."""
+    native: Any = model  # mypy cannot tell that the variances have the type of the model
+    native.rescale(variances, *scale_bounds, rows.start, rows.stop)
+
+
+def refresh_log_dets(model: Model, rows: range | None = None) -> None:
+    """Compute ``log_dets`` from the scales, of components ``rows`` or of all.  INOUT model."""
+    rows = range(model.components) if rows is None else rows
+    model.refresh_log_dets(rows.start, rows.stop)

@@ -1,0 +1,179 @@
+// The first half of every step: takes samples, finds winners and their scores. Each rule then updates its own way.
+#pragma once
+#include "../shared/influence.h"
+#include "../shared/rows.h"
+#include "../shared/winner.h"
+#include "abandoning.h"
+
+namespace {
+
+// Copies the samples of a step, from row `first` on: padded, with zeros in place of gaps.  IN x, INOUT scratch.
+template <class T> inline void take_rows(const Input<T> &x, std::size_t first, const Model<T> &m, Scratch<T> &scratch) {
+    scratch.gaps = false;
+    for (std::size_t n = 0; n < scratch.batch; ++n) {
+        T *sample = scratch.samples + n * m.stride;
+        take_row(x, first + n, m.features, m.stride, sample);
+        scratch.shares[n] = x.shares ? x.shares[first + n] : 1.0;
+        if (x.gaps) scratch.gaps |= find_gaps(sample, scratch.present + n * m.stride, m.stride);
+    }
+}
+
+// Saves two rows of a component before a step. `take_back` restores the features that the sample lacks: its likelihood
+// does not depend on them.  IN a, b [stride]; OUT scratch.before.
+template <class T> inline void remember(const Scratch<T> &scratch, const T *a, const T *b, std::size_t stride) {
+    std::memcpy(scratch.before, a, stride * sizeof(T));
+    std::memcpy(scratch.before + stride, b, stride * sizeof(T));
+}
+
+// INOUT a, b [stride]; IN scratch.present, scratch.before.
+template <class T> inline void take_back(const Scratch<T> &scratch, T *a, T *b, std::size_t stride) {
+    for (std::size_t d = 0; d < stride; ++d) {
+        const bool known = scratch.present[d] != T(0);
+        a[d] = known ? a[d] : scratch.before[d];
+        b[d] = known ? b[d] : scratch.before[stride + d];
+    }
+}
+
+// Weight of a step: the mean share of its samples.
+template <class T> inline double counted(const Scratch<T> &scratch) {
+    double total = 0;
+    for (std::size_t n = 0; n < scratch.batch; ++n) total += scratch.shares[n];
+    return total / double(scratch.batch);
+}
+
+// A step of one sample: stores the weight of every component in scratch.received; returns the winner. Needs the
+// softmax. IN m, x, g; INOUT scratch, report.
+template <class T>
+inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter &g, Scratch<T> &scratch,
+                              std::size_t step, const Report &report) {
+    take_rows(x, step, m, scratch);
+    Win win;
+    if (scratch.gaps) {
+        *report.terms_read += std::int64_t(m.components * m.stride);
+        score_known(m, scratch.samples, scratch.present, scratch.log_weights, scratch.scores);
+        win = pick(g, scratch.scores, scratch.pair);
+    } else if (scratch.scout.active) {
+        const std::size_t before = scratch.scout.spent;
+        win.component = find_best(m, scratch.samples, scratch.log_weights, scratch, &win.loss);
+        win.max_component = win.loss;
+        *report.terms_read += std::int64_t(scratch.scout.spent - before);
+    } else {
+        *report.terms_read += std::int64_t(m.components * m.stride);
+        score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
+        win = pick(g, scratch.scores, scratch.pair);
+    }
+    const double share = scratch.shares[0] *= influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+    for (std::size_t j = 0; j < m.components; ++j)
+        scratch.received[j] = share * (g.identity ? double(j == win.component) : filter_weight(g, win.component, j));
+    add_received(scratch.received, m.components, report);
+    report.losses[step] = win.loss;
+    report.max_components[step] = win.max_component;
+    ++report.wins[win.component];
+    return win.component;
+}
+
+// A step of a batch: stores the winner of each sample, and the total weight of every component in scratch.received.
+// Needs the softmax.  IN m, x, g; INOUT scratch, report.
+template <class T>
+inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, Scratch<T> &scratch, std::size_t step,
+                        const Report &report) {
+    const std::size_t batch = scratch.batch;
+    take_rows(x, step * batch, m, scratch);
+    shift(m, scratch.shifted);
+    score_batch(m, scratch);
+    double loss = 0, max_component = 0;
+    for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
+    for (std::size_t n = 0; n < batch; ++n) {
+        Win win = pick(g, scratch.scores + n * m.components, scratch.pair);
+        scratch.shares[n] *= influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+        scratch.winners[n] = win.component;
+        scratch.received[win.component] += scratch.shares[n];
+        loss += win.loss;
+        max_component += win.max_component;
+        ++report.wins[win.component];
+    }
+    if (!g.identity) smooth(g, scratch.received, 1, scratch.pair, scratch.received);
+    add_received(scratch.received, m.components, report);
+    report.losses[step] = loss / double(batch);
+    report.max_components[step] = max_component / double(batch);
+}
+
+// Adds sample n, features [start, stop), to sums.  IN scratch, m; INOUT sums.
+template <class T>
+inline void add_sample(const Scratch<T> &scratch, const Model<T> &m, std::size_t n, std::size_t start, std::size_t stop,
+                       const Sums &sums) {
+    const double *centre = sums.centre;
+    double *first = sums.first, *second = sums.second, *zeroth = sums.zeroth;
+    const T *x = scratch.samples + n * m.stride + start, *present = scratch.present + n * m.stride + start;
+    const double share = scratch.shares[n];
+    auto add = [&](std::size_t i, double counts) {
+        const double away = double(x[i]) - centre[i], square = away * away;
+        first[i] += counts * away;
+        second[i] += counts * (square < 1e300 ? square : 1e300);
+    };
+    if (!scratch.gaps) {
+        for (std::size_t i = 0; i < stop - start; ++i) add(i, share);
+        return;
+    }
+    for (std::size_t i = 0; i < stop - start; ++i) {
+        add(i, share * double(present[i]));
+        zeroth[i] += share * double(present[i]);
+    }
+}
+
+// [E10] Weighted sums of (x - c) and (x - c)^2 for every component over features [start, stop): summed for winners
+// only, then smoothed, because annealing is a linear map of the statistics. With gaps, weights differ between features
+// and are summed as well.
+// OUT centre[stop - start], OUT scratch.sums: two or three arrays of [components, scratch.sum_features].
+template <class T>
+inline void batch_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, std::size_t start, std::size_t stop,
+                       double *centre) {
+    const std::size_t width = scratch.sum_features, size = m.components * width;
+    double *first = scratch.sums, *second = first + size, *zeroth = second + size, *half = zeroth + size;
+    for (std::size_t i = 0; i < (scratch.gaps ? 3 : 2) * size; ++i) first[i] = 0;
+    for (std::size_t d = start; d < stop; ++d) centre[d - start] = 0;
+    for (std::size_t k = 0; k < m.components; ++k)
+        for (std::size_t d = start; d < stop; ++d)
+            centre[d - start] += scratch.weights[k] * double(m.means[k * m.stride + d]);
+    for (std::size_t n = 0; n < scratch.batch; ++n) {
+        const std::size_t row = scratch.winners[n] * width;
+        add_sample(scratch, m, n, start, stop, {centre, first + row, second + row, zeroth + row});
+    }
+    smooth(g, first, width, half, first);
+    smooth(g, second, width, half, second);
+    if (scratch.gaps) smooth(g, zeroth, width, half, zeroth);
+}
+
+// The same without smoothing, for one component: sums over the samples it won, about its own mean.
+// OUT sums [stop - start].
+template <class T>
+inline void own_sums(const Model<T> &m, const Scratch<T> &scratch, std::size_t k, std::size_t start, std::size_t stop,
+                     const Sums &sums) {
+    for (std::size_t i = 0; i < stop - start; ++i) {
+        sums.centre[i] = double(m.means[k * m.stride + start + i]);
+        sums.first[i] = sums.second[i] = sums.zeroth[i] = 0;
+    }
+    for (std::size_t n = 0; n < scratch.batch; ++n)
+        if (scratch.winners[n] == k) add_sample(scratch, m, n, start, stop, sums);
+}
+
+// Calls `update(k, start, stop, sums)` for blocks of features of every component that receives weight from a batch.
+// Without gaps every feature receives the weight of its component, and `sums.zeroth` is null.
+template <class T, class Update>
+inline void with_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, Update update) {
+    double centre[block_features];
+    const std::size_t width = scratch.sum_features;
+    for (std::size_t start = 0; start < m.features; start += width) {
+        const std::size_t stop = m.features - start < width ? m.features : start + width;
+        if (!g.identity) batch_sums(m, g, scratch, start, stop, centre);
+        for (std::size_t k = 0; k < m.components; ++k) {
+            if (scratch.received[k] < negligible<T>) continue;
+            double *first = scratch.sums + (g.identity ? 0 : k * width), *second = first + m.components * width;
+            double *zeroth = second + m.components * width;
+            if (g.identity) own_sums(m, scratch, k, start, stop, {centre, first, second, zeroth});
+            update(k, start, stop, Sums{centre, first, second, scratch.gaps ? zeroth : nullptr});
+        }
+    }
+}
+
+} // namespace

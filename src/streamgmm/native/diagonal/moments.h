@@ -1,0 +1,80 @@
+// Running moments: the mean and variance of a component move a fraction r of the way towards a sample.
+#pragma once
+#include "assignment.h"
+
+namespace {
+
+// [E14] Moves mean and variance of one component by one sample: v' = (1 - r)(v + r (x - mean)^2), at most `most`, so
+// that a square that overflows is forgotten again.
+// IN x, INOUT means, variances.
+template <class T> inline void move_moments(const T *x, T *means, T *variances, std::size_t stride, T r, T most) {
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        const Pack<T> xs = load(x + d);
+        Pack<T> m = load(means + d), v = load(variances + d);
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+            const auto away = xs.v[i] - m.v[i], part = r * away;
+            m.v[i] += part;
+            const auto moved = (T(1) - r) * (v.v[i] + part * away), highest = typename Lanes<T>::vector{} + most;
+            v.v[i] = moved < highest ? moved : highest;
+        }
+        store(means + d, m);
+        store(variances + d, v);
+    }
+}
+
+// The same for means only.  IN x, INOUT means.
+template <class T> inline void move_means(const T *x, T *means, std::size_t stride, T r) {
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        const Pack<T> xs = load(x + d);
+        Pack<T> m = load(means + d);
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) m.v[i] += r * (xs.v[i] - m.v[i]);
+        store(means + d, m);
+    }
+}
+
+// [E15] Scales of one component from its variances, clipped to their bounds.
+// IN variances, OUT scales; returns the log-determinant.
+template <class T>
+inline double scales_of(const T *variances, T *scales, std::size_t features, std::size_t stride, T scale_min,
+                        T scale_max) {
+    LogProduct<T> product;
+    const T least = T(1) / (scale_max * scale_max), most = T(1) / (scale_min * scale_min);
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        Pack<T> v = load(variances + d);
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+            using V = typename Lanes<T>::vector;
+            const V low = V{} + least, high = V{} + most, top = V{} + scale_max;
+            V bounded = v.v[i] > low ? v.v[i] : low;
+            bounded = bounded < high ? bounded : high;
+            const V s = inverse_root<T>(bounded);
+            v.v[i] = s < top ? s : top;
+        }
+        if (d + pack_lanes<T> > features) v = pad(v, features - d, T(1));
+        store(scales + d, v);
+        product.multiply(v);
+    }
+    return product.log();
+}
+
+// [E14] for one sample that may have gaps; those features keep their moments.
+template <class T>
+inline void move_known(const Scratch<T> &scratch, T *means, T *variances, std::size_t stride, T r, T most) {
+    if (scratch.gaps) remember(scratch, means, variances, stride);
+    move_moments(scratch.samples, means, variances, stride, r, most);
+    if (scratch.gaps) take_back(scratch, means, variances, stride);
+}
+
+// [E14] for a batch, from weighted sums about the old mean: shift = sum w (x - mean), square = sum w (x - mean)^2.
+// INOUT mean, v.
+template <class T>
+inline void move_by_sums(double shift, double square, double mass, double r, double most, T *mean, T *v) {
+    const double part = r / mass, step = part * shift;
+    *mean = T(double(*mean) + step);
+    const double moved = (1 - r) * double(*v) + part * square - step * step;
+    *v = T(moved > 0 ? (moved < most ? moved : most) : 0);
+}
+
+// The variance at the lowest scale.
+inline double most_variance(double scale_min) { return 1 / (scale_min * scale_min); }
+
+} // namespace

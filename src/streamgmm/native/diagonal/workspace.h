@@ -1,0 +1,69 @@
+// Work space of the diagonal loops: owns what Scratch points to.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "types.h"
+
+namespace streamgmm {
+
+// Returns an aligned pointer into `room` with `count` numbers behind it.
+template <class T> T *aligned(std::vector<T> &room, std::size_t count) {
+    room.resize(count + pack_bytes / sizeof(T));
+    const auto address = reinterpret_cast<std::uintptr_t>(room.data());
+    return room.data() + (pack_bytes - address % pack_bytes) % pack_bytes / sizeof(T);
+}
+
+struct WorkspaceNeeds {
+    std::size_t batch;
+    bool many;   // samples are scored together
+    bool scouts; // early abandoning
+    bool gaps;
+    bool learns; // samples are kept for an update
+};
+
+template <class T> class Workspace {
+    std::vector<T> samples, shifted, known, copies;
+    std::vector<double> numbers;
+    std::vector<std::size_t> winners;
+    std::vector<std::uint32_t> order;
+
+  public:
+    Scratch<T> scratch;
+
+    Workspace(const Model<T> &m, const WorkspaceNeeds &needs) {
+        const std::size_t k = m.components, padded = (k + 15) / 16 * 16, batch = needs.batch;
+        std::size_t sum_features = needs.many ? 4096 / k / 32 * 32 : 0;
+        if (needs.many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
+        winners.resize(batch);
+        double *at = aligned(numbers, batch * (k + 1) + padded + 4 * k + 4 * k * sum_features + 2 * 1024);
+        auto take = [&at](std::size_t count) { return at += count, at - count; };
+        double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
+               *pair = take(2 * k), *shares = take(batch), *sums = take(4 * k * sum_features + 2 * 1024);
+        const std::size_t held = needs.learns ? batch * m.stride : m.stride;
+        T *rows = aligned(samples, held), *products = aligned(shifted, needs.many ? (k + 1) * m.stride : 0);
+        T *present = needs.gaps ? aligned(known, held + 2 * m.stride) : rows;
+        T *before = needs.gaps ? present + held : rows;
+        scratch = {
+            rows,           products, scores,  weights, log_weights, received,     pair,  sums,
+            winners.data(), shares,   present, before,  batch,       sum_features, false, scout(m, needs.scouts)};
+    }
+
+    Workspace(const Workspace &) = delete; // scratch points into it
+    Workspace &operator=(const Workspace &) = delete;
+
+  private:
+    // A sixth of the features for each level of comparison.
+    Scout<T> scout(const Model<T> &m, bool wanted) {
+        if (!wanted) return {};
+        const std::size_t lanes = pack_bytes / sizeof(T), packs = m.stride / 6 / lanes;
+        const std::size_t level = (packs ? packs : 1) * lanes, features = scout_levels * level;
+        const std::size_t size = m.components * features;
+        order.resize(features + m.components);
+        T *at = aligned(copies, 2 * size + features + m.stride);
+        T *sample = at + 2 * size;
+        return {at, at + size, sample, sample + features, order.data(), order.data() + features, level, 0, 0, true};
+    }
+};
+
+} // namespace streamgmm

@@ -1,0 +1,145 @@
+// NumPy arrays as structs: each checks shapes once, keeps its arrays alive and holds the plain view that the loops
+// take.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "types.h"
+
+#if STREAMGMM_X86
+#include <xmmintrin.h>
+#endif
+
+namespace nb = nanobind;
+
+namespace streamgmm {
+
+template <class T> using Padded = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using Numbers = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+using NumbersOrBytes = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
+using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Counts = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Square = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+inline void require(bool holds, const char *otherwise) {
+    if (!holds) throw std::invalid_argument(otherwise);
+}
+
+// Means of features that are always zero decay towards zero for ever, and subnormal numbers are a hundred times slower
+// than others on many machines. While a loop runs, they are flushed to zero.
+class FlushSubnormals {
+#if STREAMGMM_X86
+    unsigned saved = _mm_getcsr();
+
+  public:
+    FlushSubnormals() { _mm_setcsr(saved | 0x8040); }
+    ~FlushSubnormals() { _mm_setcsr(saved); }
+#elif defined(__aarch64__)
+    std::uint64_t saved;
+
+  public:
+    FlushSubnormals() {
+        asm volatile("mrs %0, fpcr" : "=r"(saved));
+        asm volatile("msr fpcr, %0" ::"r"(saved | (std::uint64_t(1) << 24)));
+    }
+    ~FlushSubnormals() { asm volatile("msr fpcr, %0" ::"r"(saved)); }
+#else
+  public:
+    FlushSubnormals() {}
+#endif
+};
+
+// While a loop runs: other Python threads may run, and subnormal numbers are zero.
+struct LoopRuns {
+    nb::gil_scoped_release unlocked;
+    FlushSubnormals mode;
+};
+
+// Distance between rows whose features are adjacent.
+template <class Array> std::size_t row_stride(const Array &x) {
+    require(x.shape(0) == 0 || x.shape(1) == 1 || x.stride(1) == 1, "the features of a sample must be adjacent");
+    require(x.shape(0) < 2 || x.stride(0) >= 0, "the stride between rows must not be negative");
+    return x.shape(0) < 2 ? x.shape(1) : std::size_t(x.stride(0));
+}
+
+// Whole batches of consecutive rows.
+template <class T> struct SampleArrays {
+    NumbersOrBytes rows;          // IN [samples, features]
+    std::optional<Vector> shares; // IN [samples]
+    std::size_t batch_size, steps;
+    Input<T> input;
+
+    SampleArrays(NumbersOrBytes x, double factor, std::size_t batch, bool gaps, std::optional<Vector> shares_of_rows)
+        : rows(std::move(x)), shares(std::move(shares_of_rows)), batch_size(batch) {
+        const bool bytes = rows.dtype() == nb::dtype<std::uint8_t>();
+        require(bytes || rows.dtype() == nb::dtype<T>(), "samples must be bytes or have the dtype of the means");
+        require(bytes || factor == 1, "only bytes take a factor");
+        require(batch > 0 && rows.shape(0) % batch == 0, "the samples must be whole batches");
+        require(!shares || shares->shape(0) == rows.shape(0), "shares must have one entry per sample");
+        steps = rows.shape(0) / batch;
+        const std::size_t stride = row_stride(rows);
+        const double *weights = shares ? shares->data() : nullptr;
+        if (bytes)
+            input = {nullptr, static_cast<const std::uint8_t *>(rows.data()), T(factor), stride, weights, false};
+        else
+            input = {static_cast<const T *>(rows.data()), nullptr, T(1), stride, weights, gaps};
+    }
+};
+
+inline bool is_identity(const Square &m) {
+    for (std::size_t i = 0; i < m.shape(0); ++i)
+        for (std::size_t j = 0; j < m.shape(1); ++j)
+            if (m(i, j) != (i == j ? 1.0 : 0.0)) return false;
+    return true;
+}
+
+// The two factors of the smoothing matrix.
+struct FilterArrays {
+    Square along_rows, along_columns; // IN [rows, rows], IN [columns, columns]
+    Filter filter;
+
+    FilterArrays(Square rows, Square columns) : along_rows(std::move(rows)), along_columns(std::move(columns)) {
+        const std::size_t r = along_rows.shape(0), c = along_columns.shape(0);
+        require(along_rows.shape(1) == r && along_columns.shape(1) == c, "the filters must be square");
+        filter = {along_rows.data(), along_columns.data(), r, c, is_identity(along_rows) && is_identity(along_columns)};
+    }
+
+    const Filter &for_components(std::size_t components) const {
+        require(filter.rows * filter.columns == components, "the grid must have one cell for each component");
+        return filter;
+    }
+};
+
+// What steps report; see Report.
+struct ReportArrays {
+    Vector losses, max_components;
+    Counts wins;
+    Vector received;
+    Counts terms_read;
+    std::optional<Vector> typical_loss;
+    Report report;
+
+    ReportArrays(Vector losses_, Vector max_components_, Counts wins_, Vector received_, Counts terms_read_,
+                 std::optional<Vector> typical_loss_)
+        : losses(std::move(losses_)), max_components(std::move(max_components_)), wins(std::move(wins_)),
+          received(std::move(received_)), terms_read(std::move(terms_read_)), typical_loss(std::move(typical_loss_)) {
+        require(losses.shape(0) == max_components.shape(0), "losses and max_components differ in length");
+        require(wins.shape(0) == received.shape(0), "wins and received differ in length");
+        require(terms_read.shape(0) == 1, "terms_read must have one entry");
+        require(!typical_loss || typical_loss->shape(0) == 3, "typical_loss must have three entries");
+        report = {losses.data(),   max_components.data(), wins.data(),
+                  received.data(), terms_read.data(),     typical_loss ? typical_loss->data() : nullptr};
+    }
+
+    const Report &for_steps(std::size_t steps, std::size_t components) const {
+        require(losses.shape(0) == steps, "losses must have one entry per step");
+        require(wins.shape(0) == components, "wins must have one entry per component");
+        return report;
+    }
+};
+
+} // namespace streamgmm

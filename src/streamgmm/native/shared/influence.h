@@ -1,0 +1,39 @@
+// [E20] A bound on the influence of extreme samples.
+#pragma once
+#include "types.h"
+
+namespace {
+
+using namespace streamgmm;
+
+constexpr double extreme = 30;             // deviations below the typical loss from which a sample counts less
+constexpr double slow = 1e-3, fast = 1e-2; // rates: `slow` for a growing deviation, `fast` for everything else
+constexpr double extreme_at_first = 1000;  // nats per feature: at first, ten units from a mean at the usual scale limit
+
+// Weight of a sample in a step, given its loss. Bounds the reported loss and updates what is typical.
+// INOUT typical: number of samples within bounds, level, deviation (null turns the bound off); INOUT loss, top.
+inline double influence(double *typical, std::size_t features, double *loss, double *top) {
+    if (!typical) return 1;
+    if (typical[2] == 0) typical[2] = extreme_at_first * double(features) / extreme;
+    const double least = __builtin_sqrt(double(features)); // losses of a Gaussian's own samples spread about this much
+    const double most = extreme * (typical[2] > least ? typical[2] : least), away = *loss - typical[1];
+    if (away < -most) { // whatever their size, it takes hundreds of such samples to become typical
+        typical[1] -= fast * most;
+        typical[2] += slow * (most - typical[2]);
+        *loss = typical[1] - most;
+        *top = *top > *loss ? *top : *loss;
+        return most / away * (most / away);
+    }
+    const double n = ++typical[0], wide = (away < 0 ? -away : away < most ? away : most) - typical[2];
+    const double rate = wide > 0 ? slow : fast, early = 1 / (n + 1);
+    typical[1] += (1 / n > fast ? 1 / n : fast) * away;
+    typical[2] += (early > rate ? early : rate) * wide;
+    return 1;
+}
+
+// Adds the weight that components received in a step.  IN received[components], INOUT report.
+inline void add_received(const double *received, std::size_t components, const Report &report) {
+    for (std::size_t k = 0; k < components; ++k) report.received[k] += received[k];
+}
+
+} // namespace

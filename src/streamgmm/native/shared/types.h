@@ -1,0 +1,60 @@
+// Plain data that the bindings and every compiled copy of the loops share. No functions here: the linker must never
+// merge code that two objects compile for different machines.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__x86_64__) || defined(_M_X64)
+#define STREAMGMM_X86 1
+#else
+#define STREAMGMM_X86 0
+#endif
+
+namespace streamgmm {
+
+constexpr std::size_t pack_bytes = 128; // rows of parameters are padded to whole packs
+
+// Smoothing over the grid of components.
+struct Filter {
+    const double *along_rows;    // [rows, rows], circulant
+    const double *along_columns; // [columns, columns], circulant
+    std::size_t rows, columns;
+    bool identity; // the width is so small that nothing reaches a neighbour
+};
+
+// Rows of data: numbers of the model's type, or bytes times a factor.
+template <class T> struct Input {
+    const T *numbers;          // null if the rows are bytes
+    const std::uint8_t *bytes; // null if the rows are numbers
+    T factor;
+    std::size_t stride;   // between rows
+    const double *shares; // weight of each row, or null
+    bool gaps;            // NaN marks a missing value
+};
+
+// What steps report.
+struct Report {
+    double *losses, *max_components; // OUT [steps]
+    std::int64_t *wins;              // INOUT [components] samples won
+    double *received;                // INOUT [components] weight received
+    std::int64_t *terms_read;        // INOUT [1] terms of distances read for single samples
+    double *typical_loss;            // INOUT [3] number of samples, level, deviation; null turns [E20] off
+};
+
+// Results of scoring; null where not wanted.
+struct Answers {
+    double *scores;         // OUT [rows, components]
+    double *log_likelihood; // OUT [rows]
+    double *max_component;  // OUT [rows]
+    std::int64_t *winner;   // OUT [rows]
+};
+
+// Loops that do not depend on the covariance kind.
+template <class T> struct SharedLoops {
+    std::size_t (*first_unfit_row)(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit,
+                                   bool gaps);
+    T (*read_all)(const T *values, std::size_t count);
+    void (*rewrite_all)(T *values, std::size_t count, T factor);
+};
+
+} // namespace streamgmm

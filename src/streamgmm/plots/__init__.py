@@ -1,0 +1,24 @@
+"""Figures of mixtures, of trainings and of experiments.
+
+Every function returns a matplotlib ``Figure`` and leaves matplotlib's global state alone. Functions that draw a mixture
+accept a `Mixture` or a fitted estimator.
+"""
+
+from streamgmm.plots.canvas import image_shape
+from streamgmm.plots.experiments import effects, filters, trade_off
+from streamgmm.plots.models import centroids, density, deviations, samples
+from streamgmm.plots.trainings import curve, scores, usage
+
+__all__ = [
+    "centroids",
+    "curve",
+    "density",
+    "deviations",
+    "effects",
+    "filters",
+    "image_shape",
+    "samples",
+    "scores",
+    "trade_off",
+    "usage",
+]

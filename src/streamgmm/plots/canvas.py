@@ -1,0 +1,62 @@
+"""What all figures share: an empty figure, and how a vector of features is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamgmm.errors import MissingExtraError
+from streamgmm.native import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SMALLEST_SIDE = 8  # shorter vectors are more often measurements than images
+TITLE_WIDTH = 4.4  # inches; the longest title fits
+
+
+def empty_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches; raise ImportError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as problem:
+        raise MissingExtraError("Plots require matplotlib", "plots") from problem
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def image_shape(n_features: int) -> tuple[int, ...] | None:
+    """Return the shape of a square image with this many values, grey or RGB, or None if there is none.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of values.
+
+    Examples
+    --------
+    >>> image_shape(784), image_shape(3072), image_shape(617)
+    ((28, 28), (32, 32, 3), None)
+    """
+    for channels in (1, 3):
+        side = isqrt(n_features // channels)
+        if side >= SMALLEST_SIDE and side * side * channels == n_features:
+            return (side, side) if channels == 1 else (side, side, 3)
+    return None
+
+
+def draw_vector(ax: Any, row: Floats, shape: Sequence[int] | None, limits: tuple[float, float]) -> None:
+    """Draw one vector: as an image if it has the shape of one, as a line otherwise."""
+    low, high = limits
+    shape = tuple(shape) if shape is not None else image_shape(len(row))
+    if shape is None or len(shape) == 1:
+        ax.plot(row, linewidth=0.8)
+        margin = 0.05 * (high - low) if high > low else 0.5
+        ax.set_ylim(low - margin, high + margin)
+    else:
+        image = np.asarray(row).reshape(shape)
+        ax.imshow(np.clip(image, 0, 1) if image.ndim == 3 else image, cmap="gray", vmin=low, vmax=high)
+    ax.set_xticks([])
+    ax.set_yticks([])

@@ -1,0 +1,1 @@
+"""A source, a trainer and a folder brought together."""

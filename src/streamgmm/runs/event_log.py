@@ -1,0 +1,76 @@
+"""What a run writes to its event file, and how often."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from streamgmm.core.control import Check
+from streamgmm.core.trainer import Trainer
+from streamgmm.sources import BadRow
+from streamgmm.storage import events
+from streamgmm.storage.run_folder import EVENTS, Progress
+
+BAD_REPORTED, BAD_TOGETHER = 1000, 10  # bad rows after which no more events follow, and how many go into one
+CHECKS_PER_LENGTH = 200  # of a run: once annealing is over, a check waits for half a percent more samples
+
+
+class EventLog:
+    """Writes events to a run folder; rarely enough that the file stays small however long the run.
+
+    Parameters
+    ----------
+    folder : Path
+        The run folder.
+    progress : Progress
+        Remembers what was written last, and for how many seconds the run has lasted.
+    """
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self._path, self._progress = folder / EVENTS, progress
+        self._started_at = time.perf_counter() - progress.seconds
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the run began, without the time between a stop and a resume."""
+        return time.perf_counter() - self._started_at
+
+    @property
+    def size(self) -> int:
+        """Bytes of the event file."""
+        return self._path.stat().st_size
+
+    def write(self, kind: str, trainer: Trainer, **fields: Any) -> None:
+        """Write one event."""
+        events.append(self._path, events.record(kind, trainer.current(), self.seconds, **fields))
+
+    def write_checks(self, checks: list[Check], sigma_min: float) -> None:
+        """Write checks: all of them during annealing, later only a few; and drifts always."""
+        seconds, records = self.seconds, []
+        for check in checks:
+            if check.drift:
+                records.append(events.record("drift", check, seconds))
+            quiet = not check.drift and check.sigma <= sigma_min
+            if quiet and check.samples < self._progress.last_check_event * (1 + 1 / CHECKS_PER_LENGTH):
+                continue
+            records.append(events.record("check", check, seconds))
+            self._progress.last_check_event = check.samples
+        if records:
+            events.append(self._path, *records)
+
+    def write_bad(self, bad: tuple[BadRow, ...], trainer: Trainer) -> None:
+        """Report skipped rows, the first thousand of a run."""
+        if bad and self._progress.bad < BAD_REPORTED:
+            first = [row._asdict() for row in bad[:BAD_TOGETHER]]
+            self.write("bad", trainer, count=len(bad), first=first)
+
+    def write_checkpoint(self, trainer: Trainer) -> None:
+        """Write that a checkpoint follows."""
+        self.write("checkpoint", trainer, position=self._progress.position)
+        self._progress.last_checkpoint_event = self._progress.samples
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether a checkpoint deserves an event of its own."""
+        return self._progress.samples >= self._progress.last_checkpoint_event * (1 + 1 / CHECKS_PER_LENGTH)

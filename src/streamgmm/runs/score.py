@@ -1,0 +1,101 @@
+"""Scores of the rows of a source under a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.mixture import Mixture
+from streamgmm.core.rows import rows_with_values
+from streamgmm.errors import Remedy, SourceError
+from streamgmm.monitoring import RecentQuantiles
+from streamgmm.sinks import Columns
+from streamgmm.sources import BadRow, Chunk, Source, drop_rows, drop_unfit, read_ahead, select_columns
+from streamgmm.storage import SavedModel
+
+Report = Callable[[tuple[BadRow, ...]], None]
+
+
+def score_rows(
+    saved: SavedModel, source: Source, contamination: float, report: Report = lambda bad: None
+) -> Iterator[Columns]:
+    """Yield, for each chunk, columns with one entry per row: log-likelihood, component and its responsibility.
+
+    If the model knows what is typical of its stream, also yield p_value and whether the row is an anomaly: less likely
+    than all but ``contamination`` of recent samples.
+
+    Parameters
+    ----------
+    saved : SavedModel
+        The model.
+    source : Source
+        Where rows come from.
+    contamination : float
+        Share of typical rows that may be flagged.
+    report : callable
+        Called with the rows that were skipped in each chunk.
+    """
+    mixture, typical = Mixture(saved.trainer.parameters), typical_scores(saved)
+    threshold = typical.quantile(contamination) if len(typical) >= 1 / contamination else None
+    empty = True
+    source.expect(saved.feature_names, mixture.n_features)
+    for chunk in read_ahead(source.chunks()):
+        if len(chunk.rows):
+            rows = select_columns(chunk.rows, source.feature_names, saved.feature_names, source.name)
+            chunk = drop_unfit(chunk._replace(rows=rows), saved.trainer.dtype, source, gaps=accepts_gaps(saved))
+            chunk = _drop_empty(chunk)
+        report(chunk.bad)
+        if not len(chunk.rows):
+            continue
+        found = _scores(mixture, saved, source, chunk)
+        if threshold is not None:
+            found["p_value"] = typical.p_values(found["log_likelihood"])
+            found["anomaly"] = found["log_likelihood"] < threshold
+        empty = False
+        yield found
+    if empty:  # a file without rows still has a heading
+        kinds = {"row": int, "log_likelihood": float, "component": int, "responsibility": float}
+        kinds |= {} if threshold is None else {"p_value": float, "anomaly": bool}
+        yield {name: np.empty(0, kind) for name, kind in kinds.items()}
+
+
+def typical_scores(saved: SavedModel) -> RecentQuantiles:
+    """Return the quantiles of recent scores that a model knows, which may be empty."""
+    return RecentQuantiles() if saved.monitor is None else saved.monitor.scores
+
+
+def accepts_gaps(saved: SavedModel) -> bool:
+    """Whether rows may have gaps: if those of training might, learned or skipped."""
+    return bool(saved.trainer.settings.allow_nan) or (saved.run or {}).get("missing", "error") != "error"
+
+
+def _drop_empty(chunk: Chunk) -> Chunk:
+    """Drop rows that hold no number: nothing can be said about them."""
+    empty = ~rows_with_values(chunk.rows)
+    bad = [BadRow(int(n), "contains no number") for n in chunk.numbers[empty]]
+    return drop_rows(chunk, empty, bad) if bad else chunk
+
+
+def _scores(mixture: Mixture, saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
+    rows: npt.NDArray[Any] = chunk.rows
+    if rows.shape[1] != mixture.n_features:
+        raise SourceError(
+            f"rows of {source.name} have {rows.shape[1]} features; the model has {mixture.n_features}.",
+            Remedy.CHOOSE_COLUMNS,
+        )
+    dtype = saved.trainer.dtype
+    if rows.dtype == np.uint8:
+        rows = np.multiply(rows, source.factor, dtype=dtype)
+    if saved.scaling is not None:
+        rows = saved.scaling.apply(rows, dtype)
+    found: Columns = {"row": chunk.numbers}
+    if chunk.ids is not None:
+        found["id"] = np.array(chunk.ids, dtype=object)
+    likelihood, best, component = mixture.scores(rows)
+    found["log_likelihood"] = likelihood
+    found["component"] = component
+    found["responsibility"] = np.minimum(1, np.exp(best - likelihood))
+    return found

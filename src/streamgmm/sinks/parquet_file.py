@@ -1,0 +1,73 @@
+"""Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from streamgmm.errors import MissingExtraError, Remedy, StreamGMMError
+from streamgmm.sinks.base import Columns, Write
+
+
+@contextmanager
+def parquet_writer(path: Path, id_type: Any = None) -> Iterator[Write]:
+    """Give a function that writes columns to a Parquet file. The first call decides on their types.
+
+    Parameters
+    ----------
+    path : Path
+        The file to create.
+    id_type : pyarrow.DataType or None, default=None
+        Type of the column ``id``; None to infer it.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as problem:
+        raise MissingExtraError("Parquet files require pyarrow", "parquet") from problem
+    file: Any = None
+
+    def write(columns: Columns) -> None:
+        nonlocal file
+        table = pa.table(
+            {name: _ids(pa, values, id_type) if name == "id" else values for name, values in columns.items()}
+        )
+        if file is None:
+            file = pq.ParquetWriter(path, table.schema)
+        if table.schema != file.schema:
+            raise _schema_error(columns, table.schema, file.schema)
+        file.write_table(table)
+
+    try:
+        yield write
+        if file is None:  # no rows: a file without columns
+            pq.write_table(pa.table({}), path)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _schema_error(columns: Columns, schema: Any, expected: Any) -> StreamGMMError:
+    changed = next((name for name in expected.names if name not in schema.names), None)
+    if changed is not None or len(schema) != len(expected):
+        return StreamGMMError(f"rows have the columns {', '.join(schema.names)}; expected {', '.join(expected.names)}.")
+    changed = next(name for name in expected.names if schema.field(name).type != expected.field(name).type)
+    place = f" from row {columns['row'][0]}" if "row" in columns and len(columns["row"]) else ""
+    return StreamGMMError(
+        f"values of column {changed!r}{place} are {schema.field(changed).type}; "
+        f"expected {expected.field(changed).type}, as before.",
+        Remedy.WRITE_TEXT,
+    )
+
+
+def _ids(pa: Any, values: npt.NDArray[Any], id_type: Any) -> Any:
+    """Return ids as a column: of their own type if they have one, otherwise text."""
+    try:
+        column = pa.array(values.tolist(), id_type)
+    except (pa.ArrowException, OverflowError):
+        column = pa.array([None if v is None else str(v) for v in values], pa.string())
+    return column.cast(pa.string()) if pa.types.is_null(column.type) else column

@@ -1,0 +1,185 @@
+"""Columns of Parquet and Arrow files: which ones are features, and their values as rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.base import ReadOptions
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table that are read.
+
+    Parameters
+    ----------
+    source : str
+        Name of the source, for messages.
+    features : list of str
+        Names of the columns of numbers, or of the one column of vectors.
+    vector : pyarrow.DataType or None
+        Type of the column of vectors, if the features are one.
+    id_type : pyarrow.DataType or None
+        Type of the column of ids, if there is one.
+    options : ReadOptions
+        How to read the table.
+    """
+
+    source: str
+    features: list[str]
+    vector: Any
+    id_type: Any
+    options: ReadOptions
+
+    @property
+    def names(self) -> list[str]:
+        """All columns to read."""
+        key = self.options.id_column
+        return [*self.features, *([key] if key else [])]
+
+    @property
+    def fixed_width(self) -> int | None:
+        """Number of features, if the schema says it."""
+        if self.vector is None:
+            return len(self.features)
+        return int(self.vector.list_size) if hasattr(self.vector, "list_size") else None
+
+    @property
+    def _allows_gaps(self) -> bool:
+        """Whether NaN may stand for null. If bad rows are skipped, those with NaN are found later."""
+        return self.options.missing or self.options.skip_bad
+
+    def ids(self, batch: Any) -> tuple[Any, ...] | None:
+        """Return the ids of a record batch.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Rows of the table.
+        """
+        key = self.options.id_column
+        return None if key is None else tuple(batch.column(key).to_pylist())
+
+    def rows(self, batch: Any, width: int) -> npt.NDArray[Any]:
+        """Return the features of a record batch, of shape (n, width).
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Rows of the table.
+        width : int
+            Number of features.
+        """
+        if self.vector is not None:
+            return self._vectors(batch.column(self.features[0]), width)
+        found = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name in self.features if not self._allows_gaps else ():
+            if found[name].null_count:
+                raise self._missing_error(name)
+        return np.stack([_numbers(found[name]) for name in self.features]).T
+
+    def _vectors(self, column: Any, width: int) -> npt.NDArray[Any]:
+        """Return vectors as rows: NaN where one is null or, if bad rows are skipped, has another length."""
+        usable = None
+        if column.null_count:
+            usable = column.is_valid().to_numpy(zero_copy_only=False)
+        if not hasattr(column.type, "list_size"):
+            lengths = column.value_lengths().fill_null(width).to_numpy(zero_copy_only=False)
+            if (lengths != width).any():
+                if not self.options.skip_bad:
+                    raise SourceError(
+                        f"column {self.features[0]!r} of {self.source} has vectors of {lengths.min()} to "
+                        f"{lengths.max()} numbers; expected {width}, as in the first one.",
+                        Remedy.SKIP_BAD_ROWS,
+                    )
+                usable = (lengths == width) & (True if usable is None else usable)
+        values = (column if usable is None else column.filter(usable)).flatten()
+        if (column.null_count or values.null_count) and not self._allows_gaps:
+            raise self._missing_error(self.features[0])
+        rows = np.asarray(values.to_numpy(zero_copy_only=False)).reshape(-1, width)
+        if usable is None:
+            return rows
+        every = np.full((len(column), width), np.nan, np.result_type(rows, np.float32))
+        every[usable] = rows
+        return every
+
+    def _missing_error(self, column: str) -> SourceError:
+        return SourceError(
+            f"column {column!r} of {self.source} has missing values; expected numbers.",
+            Remedy.ALLOW_MISSING,
+            Remedy.SKIP_BAD_ROWS,
+        )
+
+
+def choose_columns(source: str, schema: Any, options: ReadOptions) -> TableColumns:
+    """Choose the columns to read; raise ``SourceError`` if they are not suitable.
+
+    Parameters
+    ----------
+    source : str
+        Name of the source, for messages.
+    schema : pyarrow.Schema
+        Schema of the table.
+    options : ReadOptions
+        How to read it. Without columns, all plain numbers are features.
+    """
+    names, key = schema.names, options.id_column
+    types = dict(zip(names, schema.types, strict=True))
+    others = {key, *_pandas_index(schema)}
+    features = list(options.columns or (n for n in names if n not in others and _is_numeric(types[n], plain=True)))
+    for name in [*features, *([key] if key else [])]:
+        if name not in types:
+            raise SourceError(f"{source} has no column {name!r}; it has {', '.join(names[:20])}.")
+        if len(types) < len(names) and names.count(name) > 1:
+            raise SourceError(f"{source} has {names.count(name)} columns named {name!r}.", Remedy.RENAME_COLUMNS)
+        if name in features and not _is_numeric(types[name]):
+            raise SourceError(
+                f"column {name!r} of {source} contains {types[name]}; expected numbers.", Remedy.CHOOSE_COLUMNS
+            )
+    if not features:
+        raise SourceError(f"{source} has no column of numbers; it has {', '.join(names[:20])}.")
+    vectors = [n for n in features if _element_type(types[n]) is not None]
+    if vectors and len(features) > 1:
+        raise SourceError(
+            f"{source} has a column of vectors, {vectors[0]!r}, and other columns; expected one kind.",
+            Remedy.CHOOSE_COLUMNS,
+        )
+    vector = types[vectors[0]] if vectors else None
+    return TableColumns(source, features, vector, types.get(key), options)
+
+
+def _is_numeric(kind: Any, *, plain: bool = False) -> bool:
+    """Return whether a column can be a feature. Booleans and decimals can, but are not ``plain`` numbers."""
+    import pyarrow as pa
+
+    types, element = pa.types, _element_type(kind)
+    inner = kind if element is None else element
+    inner = inner.value_type if types.is_dictionary(inner) else inner
+    other = types.is_boolean(inner) or types.is_decimal(inner)
+    return bool(types.is_floating(inner) or types.is_integer(inner) or (other and not plain))
+
+
+def _element_type(kind: Any) -> Any:
+    """Return the type of the elements of a column of vectors; None for any other column."""
+    import pyarrow as pa
+
+    is_list = pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return kind.value_type if is_list else None
+
+
+def _pandas_index(schema: Any) -> set[str]:
+    """Return the columns that pandas added for its index."""
+    metadata = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}
+
+
+def _numbers(column: Any) -> npt.NDArray[Any]:
+    """Return a column as numbers, NaN for null."""
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values if values.dtype.kind in "iuf" else np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))

@@ -1,0 +1,215 @@
+"""What a source is: chunks of rows, each with the position after it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from streamgmm.errors import Remedy, SourceError
+
+Position = dict[str, Any]
+"""Where reading resumes, as JSON. ``row`` counts the rows read so far, including bad ones."""
+
+CHUNK_BYTES = 1 << 22
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be used.
+
+    Parameters
+    ----------
+    row : int
+        Number of the row in its source, from 0.
+    reason : str
+        What is wrong, as the end of a sentence that starts with the row.
+    """
+
+    row: int
+    reason: str
+
+
+class Chunk(NamedTuple):
+    """Rows that a source hands over together.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, D)
+        The rows: floats, integers, or bytes.
+    numbers : ndarray of shape (n,)
+        Number of each row in its source, from 0.
+    position : dict
+        Where reading resumes after this chunk.
+    bad : tuple of BadRow, default=()
+        Rows that were skipped.
+    ids : tuple or None, default=None
+        The id of each row, if the source has ids.
+    """
+
+    rows: npt.NDArray[Any]
+    numbers: npt.NDArray[Any]
+    position: Position
+    bad: tuple[BadRow, ...] = ()
+    ids: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a source.
+
+    Parameters
+    ----------
+    columns : sequence of str or None, default=None
+        Names of the features, or their numbers from 0, in the order in which the model learns them; None for all.
+    id_column : str or None, default=None
+        Column whose values identify rows. It is not a feature.
+    skip_bad : bool, default=False
+        Whether to skip and report rows that cannot be used; otherwise the first one raises an error.
+    missing : bool, default=False
+        Whether values may be missing. They become NaN.
+    follow : bool, default=False
+        Whether the source may still grow. A last line without a line break is then left for later.
+    seed : int, default=0
+        Seed of synthetic sources.
+    """
+
+    columns: Sequence[str] | None = None
+    id_column: str | None = None
+    skip_bad: bool = False
+    missing: bool = False
+    follow: bool = False
+    seed: int = 0
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether any column is chosen by name, which only some sources support."""
+        return bool(self.columns or self.id_column)
+
+
+class Source(ABC):
+    """Rows from somewhere, in chunks.
+
+    A source needs a ``name`` and ``chunks``. Reading from the position of a chunk continues with the row after it.
+
+    Attributes
+    ----------
+    name : str
+        What to call the source in messages. A run is resumed only on a source of the same name.
+    path : Path or None
+        The file, if the source is a single file.
+    skip_bad : bool
+        Whether rows that cannot be used are skipped.
+    feature_names : list of str or None
+        Names of the columns of ``Chunk.rows``, if they have names; known once the first chunk was read.
+    id_type : pyarrow.DataType or None
+        Type of the ids, if the source declares one.
+    factor : float
+        Factor to multiply rows of bytes by.
+    grows : bool
+        Whether rows may be added while the source is read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgmm.sources import Chunk, Source
+    >>> class Countdown(Source):
+    ...     name = "countdown"
+    ...
+    ...     def chunks(self, start=None):
+    ...         for row in range(start["row"] if start else 0, 3):
+    ...             yield Chunk(np.array([[3.0 - row]]), np.array([row]), {"row": row + 1})
+    >>> [chunk.rows.item() for chunk in Countdown().chunks()]
+    [3.0, 2.0, 1.0]
+    >>> [chunk.rows.item() for chunk in Countdown().chunks({"row": 2})]
+    [1.0]
+    """
+
+    name: str
+    path: Path | None = None
+    skip_bad: bool = False
+    feature_names: list[str] | None = None
+    id_type: Any = None
+    factor: float = 1.0
+    grows: bool = False
+
+    @abstractmethod
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        """Yield chunks.
+
+        Parameters
+        ----------
+        start : dict or None, default=None
+            Position of the chunk to continue after; None to start at the first row.
+        """
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        """Called with the features of the model, for sources whose rows may lack some.
+
+        Parameters
+        ----------
+        names : list of str or None
+            Names of the features, if they have names.
+        width : int
+            Number of features.
+        """
+        return
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, if it is known before they are read."""
+        return None
+
+
+def rows_per_chunk(n_features: int, itemsize: int = 4) -> int:
+    """Return the size of a chunk: about four megabytes, so that reading is fast and an interrupt loses few rows.
+
+    Parameters
+    ----------
+    n_features : int
+        Values per row.
+    itemsize : int, default=4
+        Bytes per value.
+    """
+    return max(1, min(10_000, CHUNK_BYTES // max(1, n_features * itemsize)))
+
+
+def start_row(start: Position | None, source: Source | None = None) -> int:
+    """Return the number of the row to continue with.
+
+    Parameters
+    ----------
+    start : dict or None
+        Position to continue from.
+    source : Source or None, default=None
+        Raise ``SourceError`` if this source has fewer rows than were read.
+    """
+    row = 0 if start is None else int(start["row"])
+    if row and source is not None and source.n_rows is not None and row > source.n_rows:
+        raise SourceError(
+            f"{source.name} has {source.n_rows} rows, but {row} rows were read from it before: it has changed.",
+            Remedy.START_NEW_RUN,
+        )
+    return row
+
+
+def check_position(start: Position | None, key: str, source: str) -> None:
+    """Raise ``SourceError`` if a position was written by another kind of source.
+
+    Parameters
+    ----------
+    start : dict or None
+        Position to continue from.
+    key : str
+        Key that every position of this kind of source has.
+    source : str
+        Name of the source.
+    """
+    if start is not None and key not in start:
+        raise SourceError(
+            f"the position at row {start['row']} belongs to another kind of source than {source}.",
+            Remedy.START_NEW_RUN,
+        )

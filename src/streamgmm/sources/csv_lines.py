@@ -1,0 +1,128 @@
+"""CSV: comma-separated numbers, with or without a heading."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.base import ReadOptions
+from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, parse_number
+
+
+class CsvParser(LineParser):
+    """Parse lines of CSV.
+
+    Parameters
+    ----------
+    source : str
+        Name of the source, for messages.
+    options : ReadOptions
+        How to read it.
+    """
+
+    def __init__(self, source: str, options: ReadOptions) -> None:
+        super().__init__(source, options)
+        self._model_features: list[str] | None = None
+        self._places: list[int] = []  # where the features are in a line
+        self._id_place: int | None = None
+        self._ignores_columns = options.columns is not None  # whether lines may have columns that are not used
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        self._model_features = names
+
+    def read_heading(self, line: bytes) -> bool:
+        fields = [f.strip() for f in _split(line)]
+        numbers = [str(i) for i in range(len(fields))]
+        is_heading = self._is_heading(fields, numbers)
+        names = fields if is_heading else numbers
+        if self.options.id_column is not None:
+            self._id_place = self._find(self.options.id_column, names)
+        unique = _make_unique(names)
+        places = {n: i for i, n in enumerate(unique)}
+        if self.options.columns is not None:
+            self._places = [self._find(n, names) for n in self.options.columns]
+        elif is_heading and self._model_features is not None and places.keys() >= set(self._model_features):
+            self._places = [places[n] for n in self._model_features]
+            self._ignores_columns = len(names) > self._n_fields
+        else:
+            self._places = [i for i in range(len(names)) if i != self._id_place]
+        self.width = len(self._places)
+        self.feature_names = [unique[i] for i in self._places] if is_heading else None
+        return is_heading
+
+    def _is_heading(self, fields: list[str], numbers: list[str]) -> bool:
+        """Return whether the first line names columns: something is not a number where a feature should be."""
+        if len(fields) > 2 and fields == numbers:
+            return True  # pandas writes this heading for columns without names
+        columns = self.options.columns or []
+        by_number = self.options.columns is not None and set(columns) <= set(numbers)
+        checked = [int(c) for c in columns if by_number] or range(len(fields))
+        if by_number and all(fields[i] == str(i) for i in checked):
+            return not all(_is_number(f) for f in fields)  # the names of these columns are their numbers
+        id_column = self.options.id_column
+        return not all(_is_number(fields[i]) or fields[i] in MISSING_VALUES or str(i) == id_column for i in checked)
+
+    def _find(self, name: str, names: list[str]) -> int:
+        """Return the place of a column, by name or by number."""
+        if (count := names.count(name)) > 1:
+            raise SourceError(f"{self.source} has {count} columns named {name!r}.", Remedy.NUMBER_COLUMNS)
+        if name in names:
+            return names.index(name)
+        if name.isdecimal() and int(name) < len(names):
+            return int(name)
+        raise SourceError(f"{self.source} has no column {name!r}; it has {', '.join(names[:20])}.")
+
+    @property
+    def _n_fields(self) -> int:
+        return len(self._places) + (self._id_place is not None)
+
+    def parse(self, line: bytes) -> tuple[list[float], Any]:
+        fields = _split(line)
+        last = max([*self._places, self._id_place or 0])
+        if len(fields) <= last or not (self._ignores_columns or len(fields) == self._n_fields):
+            raise LineError(f"has {len(fields)} columns; expected {self._n_fields}", Remedy.CHOOSE_COLUMNS)
+        key = None if self._id_place is None else fields[self._id_place]
+        names = self.feature_names or self._places
+        missing = self.options.missing
+        return [parse_number(fields[i], n, missing=missing) for i, n in zip(self._places, names, strict=True)], key
+
+    def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
+        if any(b'"' in line for line in lines):
+            return None  # quoted fields may contain commas
+        try:
+            rows = np.loadtxt(lines, delimiter=",", comments=None, ndmin=2, encoding="utf8", usecols=self._places)
+        except ValueError:
+            return None
+        same_width = self._ignores_columns or all(line.count(b",") + 1 == self._n_fields for line in lines)
+        return rows if len(rows) == len(lines) and same_width else None
+
+
+def _split(line: bytes) -> list[str]:
+    try:
+        return next(csv.reader([line.decode("utf8").rstrip("\r\n")]), [])
+    except UnicodeDecodeError:
+        raise LineError("is not UTF-8") from None
+    except csv.Error as problem:
+        raise LineError(f"is not CSV ({problem!s:.80})") from None
+
+
+def _make_unique(names: list[str]) -> list[str]:
+    """Number the repetitions of a name, as pandas does."""
+    seen, unique = Counter[str](), []
+    for name in names:
+        unique.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return unique
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return not text.strip()
+    return True

@@ -1,0 +1,171 @@
+"""Folders and zip files of images."""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+import zipfile
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
+from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source, rows_per_chunk, start_row
+
+SETTLED_SECONDS = 2.0  # a file that has not changed for so long is no longer being written
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+
+
+class _ImageError(Exception):
+    """An image that is not a row."""
+
+
+class ImageSource(Source):
+    """All images in a folder and its subfolders, or in a zip file, ordered by name.
+
+    Every image is a row of bytes, which count as 0 to 1. All images must have the shape of the first one. While a
+    folder is followed, images may be added under later names.
+
+    Parameters
+    ----------
+    path : Path
+        A folder or a zip file.
+    options : ReadOptions, default=ReadOptions()
+        How to read it.
+    """
+
+    factor = 1 / 255
+
+    def __init__(self, path: Path, options: ReadOptions | None = None) -> None:
+        try:
+            import PIL  # noqa: F401
+        except ImportError as problem:
+            raise MissingExtraError("Reading images requires Pillow", "plots") from problem
+        options = options or ReadOptions()
+        self.name, self._path, self.skip_bad, self._follow = path.name, path, options.skip_bad, options.follow
+        self.grows, self._warned = path.is_dir(), False
+        self._list: Callable[[], Iterable[str]]
+        self._read: Callable[[str], bytes]
+        if path.is_dir():
+            self._list = lambda: (p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file())
+            self._read = lambda name: (path / name).read_bytes()
+        else:
+            try:
+                archive = zipfile.ZipFile(path)
+            except zipfile.BadZipFile as problem:
+                raise SourceError(f"{path.name} is not a valid zip file.") from problem
+            self._list, self._read = archive.namelist, archive.read
+        self._names = self._sorted_names()
+        if not self._names and not self._follow:
+            raise SourceError(f"{path.name} contains no images; expected files ending in {', '.join(SUFFIXES)}.")
+        self.shape = self._first_shape()
+
+    def _first_shape(self) -> tuple[int, ...] | None:
+        """Return the shape of the first readable image; None while it is still being written."""
+        for name in self._names:
+            try:
+                return self._image(name).shape
+            except _ImageError as problem:
+                if self._follow and self._is_fresh(name):
+                    return None
+                if not self.skip_bad:
+                    raise self._error(name, problem) from problem
+        if self._follow:
+            return None
+        raise SourceError(f"none of the {len(self._names)} images of {self.name} can be read.")
+
+    def _error(self, name: str, problem: _ImageError) -> SourceError:
+        return SourceError(f"image {name} of {self.name} {problem}.", Remedy.SKIP_BAD_ROWS)
+
+    def _sorted_names(self) -> list[str]:
+        return sorted(n for n in self._list() if n.lower().endswith(SUFFIXES) and not _is_hidden(n))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of images found so far."""
+        return len(self._names)
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        row, last = start_row(start), (start or {}).get("last")
+        if self._follow:
+            self._names = self._sorted_names()
+            self.shape = self.shape or self._first_shape()
+        if self.shape is None:
+            return
+        if last is not None:
+            self._warn_of_late_names(row, last)
+        names = self._names[row if last is None else bisect_right(self._names, last) :]
+        size = rows_per_chunk(int(np.prod(self.shape)), 1)
+        for at in range(0, len(names), size):
+            chunk = self._chunk(names[at : at + size], row, self.shape)
+            if chunk.position["row"] > row:
+                yield chunk
+            if chunk.position["row"] < row + len(names[at : at + size]):
+                return  # the next image is still being written
+            row = chunk.position["row"]
+
+    def _warn_of_late_names(self, row: int, last: str) -> None:
+        late = bisect_right(self._names, last) - row
+        if late > 0 and not self._warned:
+            self._warned = True
+            message = f"at least {late} new images of {self.name} are skipped: their names sort before {last}."
+            warnings.warn(DataWarning(message, Remedy.PAD_FILE_NAMES), stacklevel=2)
+
+    def _chunk(self, names: list[str], first: int, shape: tuple[int, ...]) -> Chunk:
+        """Read images up to one that is still being written."""
+        rows, numbers, bad = [], [], []
+        for i, name in enumerate(names):
+            try:
+                image = self._image(name)
+                if image.shape != shape:
+                    raise _ImageError(f"has shape {image.shape}; the first image has {shape}")
+            except _ImageError as problem:
+                if self.grows and not (self._path / name).exists():
+                    continue  # deleted since the folder was listed
+                if self._follow and self._is_fresh(name):
+                    names = names[:i]
+                    break
+                if not self.skip_bad:
+                    raise self._error(name, problem) from problem
+                bad.append(BadRow(first + i, str(problem)))
+                continue
+            rows.append(image.ravel())
+            numbers.append(i)
+        ids = tuple(names[i] for i in numbers)
+        values = np.stack(rows) if rows else np.empty((0, int(np.prod(shape))), np.uint8)
+        position = {"row": first + len(names), "last": names[-1] if names else None}
+        return Chunk(values, first + np.array(numbers, np.int64), position, tuple(bad), ids)
+
+    def _is_fresh(self, name: str) -> bool:
+        try:
+            return time.time() - (self._path / name).stat().st_mtime < SETTLED_SECONDS
+        except OSError:
+            return False
+
+    def _image(self, name: str) -> npt.NDArray[np.uint8]:
+        from PIL import Image
+
+        try:
+            with Image.open(io.BytesIO(self._read(name))) as image:
+                if image.mode.startswith("I;16") or image.mode == "I":
+                    return (np.asarray(image) / 257).astype(np.uint8)
+                return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
+        except (
+            OSError,
+            ValueError,
+            zipfile.BadZipFile,
+            zlib.error,
+            Image.DecompressionBombError,
+            SyntaxError,
+        ) as problem:
+            raise _ImageError(f"cannot be read ({type(problem).__name__})") from problem
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether a file is not the user's: some systems add such files to archives."""
+    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))

@@ -1,0 +1,103 @@
+"""JSON lines: one array or one object per line."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from contextlib import suppress
+from typing import Any
+
+from streamgmm.errors import DataWarning, Remedy
+from streamgmm.sources.base import Chunk, Position, ReadOptions
+from streamgmm.sources.line_parser import LineError, LineParser, parse_number
+
+
+class JsonParser(LineParser):
+    """Parse lines of JSON. The features of objects are those of the first object, unless they are chosen.
+
+    Parameters
+    ----------
+    source : str
+        Name of the source, for messages.
+    options : ReadOptions
+        How to read it.
+    """
+
+    def __init__(self, source: str, options: ReadOptions) -> None:
+        super().__init__(source, options)
+        self._warns_of_others = options.columns is None  # whether to warn of features that are not learned
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        self.width = width
+        if names is not None and self.options.columns is None:
+            self.feature_names, self._warns_of_others = names, False
+
+    def read_heading(self, line: bytes) -> bool:
+        return False
+
+    def chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
+        if self.feature_names is None:
+            self._name_features(lines)
+        return super().chunk(lines, first, position)
+
+    def _name_features(self, lines: list[bytes]) -> None:
+        """Use the names of the first object; of all objects at hand, if values may be missing."""
+        names: dict[str, None] = {}
+        for line in lines:
+            with suppress(LineError):  # reported when the line is parsed
+                value = _load(line)
+                names |= dict.fromkeys(value if isinstance(value, dict) else ())
+                if not (names and self.options.missing):
+                    break
+        if names:
+            self.feature_names = list(self.options.columns or (n for n in names if n != self.options.id_column))
+
+    def parse(self, line: bytes) -> tuple[list[float], Any]:
+        value = _load(line)
+        if isinstance(value, dict):
+            return self._parse_object(value)
+        if isinstance(value, list):
+            return self._parse_array(value)
+        raise LineError(f"is {type(value).__name__}; expected an array or an object")
+
+    def _parse_object(self, value: dict[str, Any]) -> tuple[list[float], Any]:
+        names, key, missing = self.feature_names or [], self.options.id_column, self.options.missing
+        if self._warns_of_others and len(value) - (key in value) > len(names):
+            self._warn_of_others(value)
+        if names and not any(n in value for n in names):
+            raise LineError(f"has none of the features {', '.join(map(repr, names[:3]))}", Remedy.CHOOSE_COLUMNS)
+        if not missing and (absent := [n for n in names if n not in value]):
+            raise LineError(f"has no {absent[0]!r}", Remedy.ALLOW_MISSING, Remedy.CHOOSE_COLUMNS)
+        features = [parse_number(value.get(n), n, missing=missing) for n in names]
+        return features, None if key is None else value.get(key)
+
+    def _parse_array(self, value: list[Any]) -> tuple[list[float], Any]:
+        columns, key = self.options.columns, self.options.id_column
+        row_id = None if key is None else _item(value, key)
+        others = [v for i, v in enumerate(value) if str(i) != key]
+        chosen = others if columns is None else [_item(value, c) for c in columns]
+        return [parse_number(v, i, missing=self.options.missing) for i, v in enumerate(chosen)], row_id
+
+    def _warn_of_others(self, value: dict[str, Any]) -> None:
+        self._warns_of_others = False
+        others = sorted(value.keys() - {*(self.feature_names or []), self.options.id_column})
+        warnings.warn(
+            DataWarning(
+                f"some rows of {self.source} have {others[0]!r}, which the first rows lack; it is ignored.",
+                Remedy.CHOOSE_COLUMNS,
+            ),
+            stacklevel=2,
+        )
+
+
+def _load(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise LineError("is not JSON") from None
+
+
+def _item(values: list[Any], number: str) -> Any:
+    if not number.isdecimal() or int(number) >= len(values):
+        raise LineError(f"has {len(values)} values; expected one at {number!r}", Remedy.CHOOSE_COLUMNS)
+    return values[int(number)]

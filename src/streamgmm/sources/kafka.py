@@ -1,0 +1,194 @@
+"""Kafka topics: one row per message, either raw little-endian float32 or a JSON array or object.
+
+Positions contain the offsets, so they are saved together with the parameters they belong to; nothing is committed to
+the brokers. Reading stops where the topic ended when it began, and takes blocks of each partition in turn. The order of
+rows therefore depends on the topic, not on which partition answers first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+
+from streamgmm.errors import MissingExtraError, Remedy, SourceError
+from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source, check_position
+from streamgmm.sources.json_lines import JsonParser
+from streamgmm.sources.kafka_messages import Messages, Vectors
+from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
+
+BLOCK_BYTES = 1 << 22  # of one partition before the next one's turn, judged by the size of the first message
+CONSUMER_SETTINGS = {
+    "group.id": "streamgmm",  # required but unused: partitions are assigned here, offsets are kept in positions
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "queued.min.messages": 4000,
+    "queued.max.messages.kbytes": 8192,
+    "fetch.queue.backoff.ms": 2,  # a full queue drains quickly
+    "fetch.wait.max.ms": 10,
+    "logger": None,
+    "log_level": 0,
+}
+
+
+class KafkaSource(Source):
+    """Messages of all partitions of a topic.
+
+    Parameters
+    ----------
+    url : str
+        ``kafka://host:port/topic``, optionally followed by ``?`` and settings of librdkafka.
+    options : ReadOptions, default=ReadOptions()
+        How to read it.
+    """
+
+    grows = True
+
+    def __init__(self, url: str, options: ReadOptions | None = None) -> None:
+        try:
+            import confluent_kafka as client
+        except ImportError as problem:
+            raise MissingExtraError("Kafka requires confluent-kafka", "kafka") from problem
+        parts = urlsplit(url)
+        self._topic = parts.path.strip("/")
+        if not parts.netloc or not self._topic or "/" in self._topic:
+            raise SourceError(f"{url} does not name a topic; expected kafka://host:port/topic.")
+        settings = dict(parse_qsl(parts.query))
+        if "plugin.library.paths" in settings:
+            raise SourceError("plugin.library.paths is not allowed in the name of a source: it would load code.")
+        options = options or ReadOptions()
+        self.name, self._client, self.skip_bad = f"topic {self._topic}", client, options.skip_bad
+        try:
+            self._consumer = client.Consumer({**CONSUMER_SETTINGS, **settings, "bootstrap.servers": parts.netloc})
+        except client.KafkaException as problem:
+            raise SourceError(f"{url}: {problem.args[0]}.") from problem
+        self._parser, self._names_columns = JsonParser(self.name, options), options.names_columns
+        self._expected_bytes: int | None = None  # of a vector that the model can learn
+        self._width: int | None = None  # bytes of a vector
+        self._is_json: bool | None = None
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        self._parser.expect(names, width)
+        self._expected_bytes = 4 * width
+
+    @property
+    def n_rows(self) -> int:
+        """Number of messages that the brokers hold now."""
+        return sum(high - low for low, high in self._offset_ranges().values())
+
+    def _offset_ranges(self) -> dict[int, tuple[int, int]]:
+        """Return for each partition its first offset and the one after its last message."""
+        try:
+            topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_SECONDS).topics[self._topic]
+            if topic.error is not None:
+                raise SourceError(f"{self.name}: {topic.error.str()}.")
+            place = self._client.TopicPartition
+            return {
+                p: self._consumer.get_watermark_offsets(place(self._topic, p), timeout=TIMEOUT_SECONDS)
+                for p in sorted(topic.partitions)
+            }
+        except self._client.KafkaException as problem:
+            raise SourceError(f"{self.name}: no broker answers ({problem.args[0].str()}).") from problem
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        ranges = self._offset_ranges()
+        check_position(start, "offsets", self.name)
+        position = start or {}
+        offsets = self._start_offsets(position, ranges)
+        if position.get("json") is not None:
+            self._is_json, self._width = position["json"], position["width"]
+        self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
+        ends = {p: high for p, (_, high) in ranges.items()}
+        reader = PartitionReader(self._client, self._consumer, self._topic, ends, offsets)
+        try:
+            yield from self._take_turns(reader, offsets, position)
+        finally:
+            self._consumer.unassign()  # otherwise fetching continues and delays all other requests
+
+    def _start_offsets(self, position: Position, ranges: dict[int, tuple[int, int]]) -> dict[int, int]:
+        """Return the offset to start at in each partition; raise if messages there are gone."""
+        known = {int(p): int(offset) for p, offset in position.get("offsets", {}).items()}
+        offsets = {p: known.get(p, low) for p, (low, _) in ranges.items()}
+        for p, (low, high) in ranges.items():
+            if offsets[p] > high:
+                raise SourceError(
+                    f"{self.name} ends at offset {high} in partition {p}, but was read up to {offsets[p]}: it is "
+                    "another topic of that name.",
+                    Remedy.START_NEW_RUN,
+                )
+            if offsets[p] < low:
+                raise SourceError(
+                    f"{self.name} has lost messages {offsets[p]} to {low - 1} of partition {p} before they were read.",
+                    Remedy.RAISE_RETENTION,
+                    Remedy.START_NEW_RUN,
+                )
+        return offsets
+
+    def _take_turns(self, reader: PartitionReader, offsets: dict[int, int], position: Position) -> Iterator[Chunk]:
+        row, turn, block = int(position.get("row", 0)), int(position.get("turn", 0)), position.get("block")
+        partitions = sorted(offsets)
+        while any(reader.left(p) for p in partitions):
+            p = partitions[turn % len(partitions)]
+            turn = (turn + 1) % len(partitions)
+            if block is None and (size := reader.first_size(p)) is not None:
+                block = max(100, min(4000, BLOCK_BYTES // max(1, size)))
+            if self._is_json is False and block:
+                reader.pack(self._width or 0, block)
+            messages = reader.take(p, block or 1)
+            if not len(messages):
+                continue
+            offsets[p] = messages.offsets[-1] + 1
+            if isinstance(messages, Messages):
+                self._detect_format(messages.values)
+            first, row = row, row + len(messages)
+            after = {
+                "row": row,
+                "offsets": {str(q): offset for q, offset in offsets.items()},
+                "turn": turn,
+                "block": block,
+                "json": self._is_json,
+                "width": self._width,
+            }
+            yield self._chunk(p, messages, first, after)
+
+    def _chunk(self, partition: int, messages: Messages | Vectors, first: int, position: Position) -> Chunk:
+        if isinstance(messages, Messages) and self._is_json:
+            chunk = self._parser.chunk(messages.values, first, position)
+            self.feature_names = self._parser.feature_names
+            return chunk
+        vectors = messages.packed(self._width or 0) if isinstance(messages, Messages) else messages
+        bad = []
+        for i, size in vectors.odd.items():
+            reason = f"has {size} bytes; expected a vector of float32 with {self._width} bytes, or JSON throughout"
+            bad.append(BadRow(first + i, reason))
+            if not self.skip_bad:
+                place = f"(partition {partition}, offset {vectors.offsets[i]})"
+                raise SourceError(f"row {first + i} of {self.name} {place} {reason}.", Remedy.SKIP_BAD_ROWS)
+        rows, numbers = vectors.rows, first + np.arange(len(vectors))
+        if bad:
+            good = np.delete(np.arange(len(rows)), list(vectors.odd))
+            rows, numbers = rows[good], numbers[good]
+        return Chunk(rows.view("<f4").astype(np.float32, copy=False), numbers, position, tuple(bad))
+
+    def _detect_format(self, values: list[bytes]) -> None:
+        """Let the first message that is not empty decide between JSON and vectors, and the majority on their size."""
+        first = next((v for v in values if v), None)
+        if self._is_json is not None or first is None:
+            return
+        try:
+            self._is_json = isinstance(json.loads(first), list | dict)
+        except (ValueError, RecursionError):
+            self._is_json = False
+        if not self._is_json and self._names_columns:
+            raise SourceError(f"{self.name} contains vectors, whose columns have no names.", Remedy.DROP_COLUMNS)
+        sizes = Counter(len(v) for v in values if v and not len(v) % 4)
+        if not self._is_json and not sizes:
+            raise SourceError(
+                f"the first message of {self.name} has {len(first)} bytes; expected JSON or a vector of float32."
+            )
+        self._width = None if self._is_json else self._expected_bytes or sizes.most_common(1)[0][0]

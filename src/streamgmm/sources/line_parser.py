@@ -1,0 +1,164 @@
+"""What parsers of lines share: from lines of text to a chunk of rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import nan
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
+
+MISSING_VALUES = ("", "NA", "N/A", "null", "NULL", "None", "?")
+
+
+class LineError(Exception):
+    """A line that is not a row.
+
+    Not a ``ValueError``, so that a bug in a parser is never reported as bad data.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong, as the end of a sentence that starts with the row.
+    *remedies : Remedy
+        What to do about it.
+    """
+
+    def __init__(self, reason: str, *remedies: Remedy) -> None:
+        super().__init__(reason)
+        self.reason, self.remedies = reason, remedies
+
+
+class LineParser(ABC):
+    """Parse lines into rows, one row per line.
+
+    Parameters
+    ----------
+    source : str
+        Name of the source, for messages.
+    options : ReadOptions
+        How to read it.
+
+    Attributes
+    ----------
+    feature_names : list of str or None
+        Names of the features, once they are known.
+    width : int or None
+        Number of features, once it is known.
+    """
+
+    def __init__(self, source: str, options: ReadOptions) -> None:
+        self.source, self.options = source, options
+        self.feature_names: list[str] | None = None
+        self.width: int | None = None
+
+    @abstractmethod
+    def expect(self, names: list[str] | None, width: int) -> None:
+        """Take note of the features of the model.
+
+        Parameters
+        ----------
+        names : list of str or None
+            Names of the features, if they have names.
+        width : int
+            Number of features.
+        """
+
+    @abstractmethod
+    def read_heading(self, line: bytes) -> bool:
+        """Inspect the first line and return whether it is a heading.
+
+        Parameters
+        ----------
+        line : bytes
+            The first line that is not blank.
+        """
+
+    @abstractmethod
+    def parse(self, line: bytes) -> tuple[list[float], Any]:
+        """Return the features and the id of a line; raise ``LineError`` if it is not a row.
+
+        Parameters
+        ----------
+        line : bytes
+            A line, with or without its line break.
+        """
+
+    def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
+        """Parse all lines at once, which is faster; return None if they need a closer look.
+
+        Parameters
+        ----------
+        lines : list of bytes
+            Lines with their line breaks.
+        """
+        return None
+
+    def chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
+        """Parse lines into a chunk. Blank lines count as rows but are neither rows nor bad.
+
+        Parameters
+        ----------
+        lines : list of bytes
+            The lines.
+        first : int
+            Number of the first line.
+        position : dict
+            Position after the last line.
+        """
+        numbers = np.arange(first, first + len(lines))
+        if self.options.id_column is None and (rows := self.parse_many(lines)) is not None:
+            self.width = rows.shape[1]
+            return Chunk(rows, numbers, position)
+        values, ids, good, bad = [], [], [], []
+        for i, line in enumerate(lines):
+            try:
+                features, key = self._parse_same_width(line)
+            except LineError as problem:
+                if not line.strip():
+                    continue
+                if not self.options.skip_bad:
+                    message = f"row {first + i} of {self.source} {problem.reason}."
+                    raise SourceError(message, *problem.remedies, Remedy.SKIP_BAD_ROWS) from None
+                bad.append(BadRow(first + i, problem.reason))
+                continue
+            values.append(features)
+            ids.append(key)
+            good.append(i)
+        rows = np.array(values, dtype=np.float64).reshape(len(values), self.width or 0)
+        return Chunk(rows, numbers[good], position, tuple(bad), None if self.options.id_column is None else tuple(ids))
+
+    def _parse_same_width(self, line: bytes) -> tuple[list[float], Any]:
+        features, key = self.parse(line)
+        if self.width is not None and len(features) != self.width:
+            raise LineError(f"has {len(features)} features; expected {self.width}", Remedy.CHOOSE_COLUMNS)
+        self.width = len(features)
+        return features, key
+
+
+def parse_number(value: Any, column: object, *, missing: bool) -> float:
+    """Return a value as a float; raise ``LineError`` if it is not a number.
+
+    Parameters
+    ----------
+    value : object
+        Text, or a JSON value.
+    column : object
+        Name or number of the column, for the message.
+    missing : bool
+        Whether the value may be missing; NaN is returned then.
+    """
+    if missing and (value is None or value in MISSING_VALUES):
+        return nan
+    if isinstance(value, bool) or value is None or value == "":
+        raise LineError(f"has no number in column {column}", Remedy.ALLOW_MISSING, Remedy.CHOOSE_COLUMNS)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise LineError(
+            f"has {str(value)[:30]!r} in column {column}; expected a number", Remedy.CHOOSE_COLUMNS, Remedy.NAME_ID
+        ) from None

@@ -1,0 +1,92 @@
+"""NumPy files: ``.npy`` is memory-mapped, ``.npz`` is loaded."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.errors import SourceError
+from streamgmm.sources.base import Chunk, Position, Source, rows_per_chunk, start_row
+
+
+class ArraySource(Source):
+    """Rows of an array.
+
+    Parameters
+    ----------
+    name : str
+        What to call it in messages.
+    values : ndarray of shape (n, ...)
+        The rows. Further axes are flattened, so that images become rows of pixels.
+
+    Examples
+    --------
+    >>> source = ArraySource("x", np.arange(6).reshape(3, 2))
+    >>> [chunk.rows.tolist() for chunk in source.chunks({"row": 1})]
+    [[[2, 3], [4, 5]]]
+    """
+
+    def __init__(self, name: str, values: npt.NDArray[Any]) -> None:
+        if values.ndim < 2 or 0 in values.shape[1:] or values.dtype.kind not in "iufb":
+            raise SourceError(
+                f"{name} contains {values.dtype} of shape {values.shape}; expected numbers of shape (rows, features)."
+            )
+        self.name, self._values = name, values.reshape(len(values), int(np.prod(values.shape[1:])))
+        self._map: mmap.mmap | None = getattr(values, "_mmap", None)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self._values)
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        size = rows_per_chunk(self._values.shape[1], self._values.itemsize)
+        for first in range(start_row(start, self), len(self._values), size):
+            stop = min(first + size, len(self._values))
+            rows = np.array(self._values[first:stop])
+            if self._map is not None and hasattr(self._map, "madvise"):
+                self._map.madvise(mmap.MADV_DONTNEED)  # otherwise pages read once count as our memory
+            yield Chunk(rows, np.arange(first, stop), {"row": stop})
+
+
+def open_npy(path: Path) -> ArraySource:
+    """Open a ``.npy`` file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+    return ArraySource(path.name, _load(path, mmap_mode="r"))
+
+
+def open_npz(path: Path) -> ArraySource:
+    """Open a ``.npz`` file: the array ``x_train``, ``x`` or ``X``, or the only one.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+    with _load(path) as arrays:
+        names = list(arrays.keys())
+        chosen = next((n for n in ("x_train", "x", "X") if n in names), names[0] if len(names) == 1 else None)
+        if chosen is None:
+            raise SourceError(f"{path.name} contains the arrays {', '.join(names)}; expected one named 'x'.")
+        return ArraySource(path.name, _checked(path, lambda: arrays[chosen]))
+
+
+def _load(path: Path, **settings: Any) -> Any:
+    return _checked(path, lambda: np.load(path, allow_pickle=False, **settings))
+
+
+def _checked(path: Path, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception as problem:  # only NumPy's reader runs here, and it fails on damaged files in many ways
+        raise SourceError(f"{path.name} is not a valid NumPy file ({problem!s:.100}).") from problem

@@ -1,0 +1,1 @@
+"""Synthetic streams: images of letters, and drift between other sources."""

@@ -1,0 +1,147 @@
+"""Transports of text: files, compressed or not, and standard input, which may be silent for a long time."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import select
+import sys
+import zlib
+from collections import deque
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from streamgmm.errors import Remedy, SourceError
+
+PIECE_BYTES = 1 << 16
+
+
+class TextFile:
+    """Lines of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; a name ending in ``.gz`` is decompressed.
+    follow : bool
+        Whether the file may still grow. A last line without a line break is then left for later.
+    """
+
+    def __init__(self, path: Path, *, follow: bool) -> None:
+        self._name, self._follow, self.rows = path.name, follow, 0
+        self.seekable = path.suffix.lower() != ".gz"
+        self._file: Any = (Path.open if self.seekable else gzip.open)(path, "rb")
+
+    def take(self, count: int, wait: bool = True) -> list[bytes]:
+        """Return the next lines; none at the end.
+
+        Parameters
+        ----------
+        count : int
+            How many lines to return at most.
+        wait : bool, default=True
+            Ignored: a file never waits.
+        """
+        try:
+            lines = list(islice(self._file, count))
+        except (EOFError, OSError, zlib.error) as problem:
+            raise SourceError(f"{self._name} is damaged ({problem!s:.100}).", Remedy.RESTORE_FILE) from problem
+        if self._follow and self.seekable and lines and not lines[-1].endswith(b"\n"):
+            self._file.seek(-len(lines.pop()), os.SEEK_CUR)
+        return lines
+
+    def seek(self, byte: int) -> None:
+        """Go to the start of a line; raise ``SourceError`` if no line starts there.
+
+        Parameters
+        ----------
+        byte : int
+            Where the line starts.
+        """
+        self._file.seek(max(0, byte - 1))
+        around = self._file.read(2) if byte else b"\n"
+        if not around or (around[:1] != b"\n" and around[1:] not in (b"", b"\r", b"\n")):
+            raise SourceError(
+                f"{self._name} has changed since it was read: no line starts at byte {byte}, where reading stopped.",
+                Remedy.START_NEW_RUN,
+            )
+        self._file.seek(byte)
+
+    def tell(self) -> int:
+        """Return the byte after the last line taken; 0 if the file is compressed."""
+        return int(self._file.tell()) if self.seekable else 0
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class TextPipe:
+    """Lines of standard input as they arrive.
+
+    Parameters
+    ----------
+    follow : bool
+        Whether a last line without a line break is dropped instead of returned.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows were read so far; a pipe never delivers them again.
+    """
+
+    def __init__(self, *, follow: bool) -> None:
+        if sys.stdin is None:
+            raise SourceError("standard input is closed; expected a file name instead of '-'.")
+        self._input, self._follow, self.rows = sys.stdin.fileno(), follow, 0
+        self._lines: deque[bytes] = deque()
+        self._rest = b""
+
+    def peek(self) -> bytes:
+        """Wait for the first line that is not blank, and return it without taking it."""
+        while True:
+            for line in self._lines:
+                if line.strip():
+                    return line
+            if not self._read():
+                return next((line for line in self._lines if line.strip()), b"")
+
+    def take(self, count: int, wait: bool = True) -> list[bytes]:
+        """Return the lines that have arrived; none at the end.
+
+        Parameters
+        ----------
+        count : int
+            How many lines to return at most.
+        wait : bool, default=True
+            Whether to wait for a line if none has arrived.
+        """
+        while wait and not self._lines and self._read():
+            pass
+        while len(self._lines) < count and self._ready() and self._read():
+            pass
+        return [self._lines.popleft() for _ in range(min(count, len(self._lines)))]
+
+    def _read(self) -> bool:
+        """Read what has arrived; return whether there may be more.
+
+        Reads from the descriptor, not from ``sys.stdin``: its lock, held by a waiting thread, would block exit.
+        """
+        data = os.read(self._input, PIECE_BYTES)
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        self._lines.extend(line + b"\n" for line in complete)
+        if not data and self._rest and not self._follow:
+            self._lines.append(self._rest)
+            self._rest = b""
+        return bool(data)
+
+    def _ready(self) -> bool:
+        try:
+            return bool(select.select([self._input], [], [], 0)[0])
+        except OSError:  # Windows selects sockets only
+            return False
+
+    def tell(self) -> int:
+        """Return 0: a pipe has no position."""
+        return 0

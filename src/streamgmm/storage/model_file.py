@@ -1,0 +1,202 @@
+"""Model files: one safetensors file with everything that a training needs to continue.
+
+A file holds tensors and one JSON text: no code, nothing to unpickle. All tensors share one name space; each part of a
+model has a prefix of its own (``parameters.``, ``rule.``, ``engine.``, ``scaling.``, ``monitor.``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from streamgmm.core.covariance import KINDS
+from streamgmm.core.rules import RULES
+from streamgmm.core.scaling import Scaling
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import ENGINES, engine_from_settings
+from streamgmm.errors import ModelFileError
+from streamgmm.monitoring import Monitor
+from streamgmm.storage import format2
+from streamgmm.storage.atomic import write_atomically
+
+FORMAT = 3
+KEY = "streamgmm"
+ROWS = ("pending.rows", "monitor.rows")  # tensors of rows, which may have gaps
+DAMAGE = (KeyError, TypeError, ValueError, OverflowError, RecursionError, AttributeError, IndexError)
+
+
+@dataclass
+class SavedModel:
+    """What a model file holds.
+
+    Attributes
+    ----------
+    trainer : Trainer
+        The whole training state.
+    feature_names : list of str or None
+        Names of the features, where the data had some.
+    estimator : dict
+        Parameters of the estimator that do not concern the trainer.
+    scaling : Scaling or None
+        How a run scales its rows before it learns them.
+    monitor : Monitor or None
+        What is typical of the stream.
+    detector : dict or None
+        Contamination, offset and the rest of weights of a detector.
+    run : dict or None
+        Where a run stands in its source.
+    """
+
+    trainer: Trainer
+    feature_names: list[str] | None = None
+    estimator: dict[str, Any] = field(default_factory=dict)
+    scaling: Scaling | None = None
+    monitor: Monitor | None = None
+    detector: dict[str, Any] | None = None
+    run: dict[str, Any] | None = None
+
+
+def save_model(path: str | os.PathLike[str], saved: SavedModel) -> None:
+    """Write a model atomically; raise ValueError rather than replace a good file by one that cannot be read.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to write.
+    saved : SavedModel
+        What to write.
+    """
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"the folder {Path(path).parent} does not exist; create it first.")
+    trainer, rule = saved.trainer, saved.trainer.rule
+    trainer.settle()
+    header = {
+        "format": FORMAT,
+        "trainer": trainer.facts(),
+        "engine": {**trainer.engine.settings(), "module": type(trainer.engine).__module__},
+        "rule": {"name": rule.name, "module": type(rule).__module__},
+        "covariance": {"name": trainer.parameters.kind.name, "module": type(trainer.parameters.kind).__module__},
+        "feature_names": saved.feature_names,
+        "estimator": saved.estimator,
+        "scaling": None if saved.scaling is None else saved.scaling.kind,
+        "detector": saved.detector,
+        "run": saved.run,
+    }
+    tensors = trainer.tensors()
+    if saved.scaling is not None:
+        tensors |= {"scaling.shift": saved.scaling.shift, "scaling.factor": saved.scaling.factor}
+    if saved.monitor is not None:
+        tensors |= {f"monitor.{name}": value for name, value in saved.monitor.tensors().items()}
+    contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
+    _require_finite(contiguous, bool(trainer.settings.allow_nan))
+    write_atomically(Path(path), to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
+
+
+def load_model(path: str | os.PathLike[str]) -> SavedModel:
+    """Read a model file; training continues from it as if it had never stopped.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file written by ``save`` or by a run, of this or an earlier version.
+    """
+    place = Path(path)
+    header, tensors = read_model_file(place)
+    try:
+        return _restore(header, tensors, place)
+    except ModelFileError:
+        raise
+    except DAMAGE as problem:
+        raise ModelFileError(f"{place} is damaged: {problem!s:.200}. Use another copy, or train again.") from problem
+
+
+def read_model_file(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return header and tensors of a model file, in the present format, without building anything from them."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist or is not a file; expected a model file.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        header = json.loads(metadata[KEY], parse_constant=_refuse_constant)
+        version = header["format"]
+    except KeyError as problem:
+        raise ModelFileError(f"{path} is not a streamgmm model: it has no streamgmm metadata.") from problem
+    except (SafetensorError, ValueError, TypeError, RecursionError, OSError) as problem:
+        raise ModelFileError(
+            f"{path} is damaged or not a model file: {problem!s:.200}. Use another copy, or train again."
+        ) from problem
+    if version == format2.FORMAT:
+        try:
+            return format2.upgraded(header, tensors)
+        except DAMAGE as problem:
+            raise ModelFileError(f"{path} is damaged: {problem!s:.200}. Use another copy, or train again.") from problem
+    if version != FORMAT:
+        raise ModelFileError(
+            f"{path} has format version {version!r}; this streamgmm reads versions {format2.FORMAT} to {FORMAT}. "
+            "Install the streamgmm that wrote it, or train again."
+        )
+    return header, tensors
+
+
+def _restore(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], path: Path) -> SavedModel:
+    for what, known in (("rule", RULES), ("covariance", KINDS), ("engine", ENGINES)):
+        name, module = header[what]["name"], header[what].get("module")
+        if name not in known:
+            raise ModelFileError(
+                f"{path} was trained with {what} {name!r}, which is not registered. "
+                f"Import {module!s:.100}, where it is defined, before loading the file."
+            )
+    facts = dict(header["trainer"])
+    _require_finite(tensors, facts["settings"].get("allow_nan") is True)
+    engine = {name: value for name, value in header["engine"].items() if name != "module"}
+    trainer = Trainer.restore(facts, tensors, engine_from_settings(engine))
+    names = header.get("feature_names")
+    if names is not None and len(names) != trainer.n_features:
+        raise ValueError(f"{len(names)} feature names for {trainer.n_features} features")
+    own = {n.removeprefix("monitor."): v for n, v in tensors.items() if n.startswith("monitor.")}
+    return SavedModel(
+        trainer=trainer,
+        feature_names=None if names is None else [str(n) for n in names],
+        estimator=dict(header.get("estimator") or {}),
+        scaling=_scaling(header.get("scaling"), tensors, trainer.n_features),
+        monitor=Monitor.from_tensors(own) if own else None,
+        detector=header.get("detector"),
+        run=header.get("run"),
+    )
+
+
+def _scaling(kind: str | None, tensors: Mapping[str, npt.NDArray[Any]], n_features: int) -> Scaling | None:
+    if kind is None:
+        return None
+    scaling = Scaling(kind, tensors["scaling.shift"], tensors["scaling.factor"])
+    if not scaling.shift.shape == scaling.factor.shape == (n_features,):
+        raise ValueError(f"the scaling has shape {scaling.shift.shape}; expected ({n_features},)")
+    return scaling
+
+
+def _require_finite(tensors: Mapping[str, npt.NDArray[Any]], allow_nan: bool) -> None:
+    for name, tensor in tensors.items():
+        gaps = allow_nan and name in ROWS
+        if tensor.dtype.kind == "f" and (np.isinf(tensor) if gaps else ~np.isfinite(tensor)).any():
+            raise ValueError(f"tensor '{name}' holds values that are not finite")
+
+
+def _plain(value: Any) -> Any:
+    """Convert numbers of NumPy for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written to a model file")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"the header holds {name}")

@@ -1,0 +1,156 @@
+"""The folder of a run: its checkpoint, the one before it, and its events.
+
+A checkpoint holds parameters, state and position in one file, so no row is lost and none is learned twice: after a kill
+at any moment, a run resumes from the last checkpoint and ends with the parameters of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+from streamgmm.errors import ModelFileError, StreamGMMError
+from streamgmm.storage.model_file import SavedModel, load_model, save_model
+
+MODEL, PREVIOUS, EVENTS = "model.safetensors", "previous.safetensors", "events.jsonl"
+
+
+@dataclass
+class Progress:
+    """How far a run has come in its source; all counts are totals over resumes."""
+
+    epoch: int = 0
+    position: dict[str, Any] | None = None
+    samples: int = 0
+    scored: int = 0  # samples up to which a share was scored
+    last_check_event: int = 0  # samples at the last check that became an event
+    last_checkpoint_event: int = 0  # and at the last checkpoint that did
+    bad: int = 0
+    missing: int = 0  # rows skipped because of gaps
+    seconds: float = 0.0
+    events: int = 0  # bytes of the event file
+    finished: bool = False
+
+
+@dataclass
+class RunRecord:
+    """What a checkpoint says about its run."""
+
+    source: str = ""
+    missing: str = "error"
+    fingerprint: list[Any] | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the record as plain data."""
+        return {**vars(self), "progress": dict(vars(self.progress))}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> RunRecord:
+        """Return the record that ``facts`` gave; raise KeyError or TypeError if they are not of a run."""
+        return cls(**{**facts, "progress": Progress(**facts["progress"])})
+
+
+def model_path(path: Path) -> Path:
+    """Return the model file of a run folder, or the path itself if it is not a folder."""
+    return path / MODEL if path.is_dir() else path
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Create and lock a run folder; remove it again if it stays empty.
+
+    The lock ends with the process, however that ends. Windows has no such lock.
+    """
+    fresh = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as after:
+        if fresh:
+            after.callback(_remove_if_empty, folder)
+        if fcntl:
+            handle = os.open(folder, os.O_RDONLY)
+            after.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as problem:
+                raise StreamGMMError(
+                    f"another run is writing to {folder}. Stop it, or choose another folder."
+                ) from problem
+        yield
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def save_checkpoint(folder: Path, saved: SavedModel) -> None:
+    """Write a checkpoint and keep the previous one."""
+    newest, fresh = folder / MODEL, folder / f".{MODEL}.next"
+    save_model(fresh, saved)
+    if newest.exists():
+        _link(newest, folder / PREVIOUS)
+    os.replace(fresh, newest)
+
+
+def _link(path: Path, other: Path) -> None:
+    """Give a file a second name, so that it is never without its first."""
+    beside = other.with_name(f".{other.name}.next")
+    beside.unlink(missing_ok=True)
+    try:
+        os.link(path, beside)
+    except OSError:  # some file systems have no hard links
+        shutil.copyfile(path, beside)
+    os.replace(beside, other)
+
+
+def latest_checkpoint(folder: Path) -> tuple[SavedModel, RunRecord] | None:
+    """Return the newest usable checkpoint of a run, or None if it has none yet; remove what a crash left behind."""
+    problems = []
+    for torn in (*folder.glob(f"..{MODEL}.next.*"), folder / f".{PREVIOUS}.next"):
+        torn.unlink(missing_ok=True)
+    for name in (f".{MODEL}.next", MODEL, PREVIOUS):
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            saved = load_model(path)
+            if saved.run is None:
+                problems.append(f"{name} is a model, but not a checkpoint of a run.")
+                continue
+            record = RunRecord.from_facts(saved.run)
+        except (ModelFileError, KeyError, TypeError) as problem:
+            problems.append(f"{name}: {problem!s:.200}")
+            continue
+        if name.startswith("."):  # killed before it got its name
+            os.replace(path, folder / MODEL)
+        elif name == PREVIOUS and problems:
+            warnings.warn(
+                f"the newest checkpoint cannot be used; resuming from the previous one. {problems[-1]}", stacklevel=2
+            )
+        return saved, record
+    if any(not p.startswith(".") for p in problems):
+        raise ModelFileError(f"no checkpoint of {folder} can be used. " + " ".join(problems))
+    return None
+
+
+def truncate_events(folder: Path, progress: Progress) -> None:
+    """Remove events that were written after the last checkpoint."""
+    path = folder / EVENTS
+    if not path.exists() or path.stat().st_size <= progress.events:
+        return
+    with path.open("rb") as file:
+        if not file.read(5).startswith(b'{"v":'):
+            raise StreamGMMError(f"{path} was not written by a run. Choose another folder.")
+    os.truncate(path, progress.events)
