@@ -1,7 +1,7 @@
-"""`make results`: puts what the commands have written into docs/results.md and README.md, between their markers.
+"""Insert measured tables into docs/results.md and README.md (``make results``).
 
 Text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` is replaced by the Markdown file that NAME stands for, or
-by one of its tables (``NAME: title of the table``); no figure is copied by hand.
+by one of its tables (``NAME: title of the table``), so that no figure is copied by hand.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ SOURCES = {
     "bench": "runs/bench/report.md",
 }
 PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-", "half-life")
-LARGEST = 300_000  # bytes of a picture that is committed
+LARGEST = 300_000  # bytes of a committed picture
 
 
 def assemble(text: str) -> str:
-    """The document with every marked part made anew; parts whose file is missing stay as they are."""
+    """Return a document with all marked parts replaced; parts whose file is missing stay as they are.
+
+    Parameters
+    ----------
+    text : str
+        The document.
+    """
 
     def part(found: re.Match[str]) -> str:
         name, only = found[1].partition(": ")[::2]
@@ -32,7 +38,7 @@ def assemble(text: str) -> str:
             raise SystemExit(f"marker {name!r} is unknown; expected one of {', '.join(SOURCES)}.")
         path = ROOT / SOURCES[name]
         if not path.exists():
-            print(f"{SOURCES[name]} is missing: {name!r} stays as it is", file=sys.stderr)
+            print(f"{SOURCES[name]} does not exist; {name!r} is left unchanged.", file=sys.stderr)
             return found[0]
         text = path.read_text(encoding="utf8").strip()
         return f"<!-- begin {found[1]} -->\n{table(text, only) if only else text}\n<!-- end {found[1]} -->"
@@ -41,15 +47,24 @@ def assemble(text: str) -> str:
 
 
 def table(text: str, title: str) -> str:
-    """The rows of the table under a heading."""
+    """Return the rows of the table under a heading.
+
+    Parameters
+    ----------
+    text : str
+        A Markdown document.
+    title : str
+        The heading.
+    """
     below = text.partition(f"### {title}\n")[2]
     if not below:
-        raise SystemExit(f"there is no table {title!r}.")
+        raise SystemExit(f"table {title!r} does not exist.")
     rows = below.partition("###")[0].splitlines()
     return "\n".join(line for line in rows if line.startswith("|"))
 
 
 def copy_pictures() -> None:
+    """Copy figures of the paper to the documentation, unless they are too large."""
     target = ROOT / "docs" / "pictures" / "paper"
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted((ROOT / "runs" / "paper" / "pictures").glob("*.png")):
@@ -58,6 +73,7 @@ def copy_pictures() -> None:
 
 
 def main() -> None:
+    """Update both documents and the figures."""
     for name in ("docs/results.md", "README.md"):
         path = ROOT / name
         path.write_text(assemble(path.read_text(encoding="utf8")), encoding="utf8")

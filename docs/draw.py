@@ -1,4 +1,4 @@
-"""`make pictures`: the pictures of the README, made by the repository's own commands."""
+"""Make the pictures of the README with the commands of the package (``make pictures``)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 PLACE = Path(__file__).parent / "pictures"
-LARGEST = 300_000  # bytes
+LARGEST = 300_000  # bytes of a committed picture
 SOURCE = "drift:sudden:60000:glyphs:A-E|glyphs:F-J"
 
 
 def streamgmm(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "streamgmm.cli", *arguments]
+    """Return the command line that runs streamgmm.
+
+    Parameters
+    ----------
+    *arguments : str
+        Command and options.
+    """
+    return [sys.executable, "-m", "streamgmm", *arguments]
 
 
 def main() -> None:
+    """Run the demo and a training, and take a screenshot of the live page."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run(streamgmm("demo", "--out", str(folder / "demo")), check=True)
@@ -31,14 +39,22 @@ def main() -> None:
         take_screenshot(run, PLACE / "page.png")
     for path in PLACE.glob("*.png"):
         if path.stat().st_size > LARGEST:
-            raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are committed.")
+            raise SystemExit(f"{path.name} has {path.stat().st_size:,} bytes; expected at most {LARGEST:,}.")
 
 
 def take_screenshot(run: Path, path: Path) -> None:
-    """The page as a browser shows it."""
+    """Take a screenshot of the live page of a run.
+
+    Parameters
+    ----------
+    run : Path
+        The run folder.
+    path : Path
+        The picture to write.
+    """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
-        raise SystemExit("there is no Chromium here (Debian: apt-get install chromium)")
+        raise SystemExit("Chromium is not installed (Debian: apt-get install chromium).")
     server = subprocess.Popen(streamgmm("dashboard", str(run), "--port", "0"), stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
@@ -48,7 +64,7 @@ def take_screenshot(run: Path, path: Path) -> None:
             page = browser.new_page(viewport={"width": 1280, "height": 1110})
             page.goto(address)
             page.get_by_text("64 components").wait_for()
-            page.wait_for_timeout(1500)  # until everything is drawn
+            page.wait_for_timeout(1500)  # Bokeh does not say when everything is drawn
             page.screenshot(path=path)
             browser.close()
     finally:
