@@ -74,12 +74,12 @@ def test_samples_and_moments_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="out of range"):
         diagonal.refresh_log_dets(p.model, range(2, 5))
     with pytest.raises(ValueError, match="out of range"):
-        diagonal.rescale(p.model, p.variances(), BOUNDS, range(2, 5))
+        diagonal.rescale(p.model, p.moments(p.variances(), np.ones(4)), BOUNDS, range(2, 5))
 
 
 def test_reports_that_do_not_fit_are_refused() -> None:
     p = Mixture(np.zeros((4, 3)), np.ones((4, 3)), np.zeros(4))
-    samples = _native.Samples64(np.zeros((6, 3)), 1.0, 1, False, None)
+    samples = _native.Samples64(np.zeros((6, 3)), 1.0, 1, False, None, None)
     step = _native.SGDStep(0.1, *BOUNDS, False)
 
     def report(steps: int, components: int) -> _native.Report:

@@ -27,6 +27,7 @@ class Scale(StrEnum):
     """How to scale features."""
 
     none = "none"
+    auto = "auto"
     minmax = "minmax"
     standard = "standard"
 

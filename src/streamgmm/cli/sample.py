@@ -32,13 +32,12 @@ def sample(
     """
     import numpy as np
 
-    from streamgmm.core.mixture import Mixture
     from streamgmm.sinks import open_sink
     from streamgmm.storage import load_model
     from streamgmm.storage.run_folder import model_path
 
     saved = load_model(model_path(model))
-    mixture = Mixture(saved.trainer.parameters)
+    mixture = saved.trainer.mixture
     if out.suffix == ".png":
         from streamgmm import plots
 

@@ -39,10 +39,14 @@ def train(
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more when the source ends.")] = False,
     samples: Annotated[int | None, typer.Option(min=1, help="Stop after about this many samples.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random start.")] = 0,
-    precision_max: Annotated[float, typer.Option(help="Largest precision of a feature.")] = 20.0,
+    precision_max: Annotated[
+        float | None, typer.Option(help="Largest precision of a feature. [default: 20; no limit with --scale auto]")
+    ] = None,
     half_life: Annotated[float | None, typer.Option(help="Half-life of past data, in samples.")] = None,
     reheat: Annotated[bool, typer.Option("--reheat", help="Widen the annealing again on drift.")] = False,
-    scale: Annotated[Scale, typer.Option(help="Scale features, learned from the first 1000 rows.")] = Scale.none,
+    scale: Annotated[
+        Scale, typer.Option(help="auto: learn raw data; minmax, standard: scale by the first 1000 rows.")
+    ] = Scale.none,
     missing: Annotated[
         Missing, typer.Option(help="Missing values: raise an error, learn from the other features, or skip the row.")
     ] = Missing.error,
@@ -86,6 +90,7 @@ def train(
             half_life=half_life,
             reheat=reheat,
             allow_nan=missing is Missing.learn,
+            scale="auto" if scale is Scale.auto else "none",
         )
         settings.check()
         engine = engine_for(thread_count(jobs))
@@ -109,7 +114,7 @@ def train(
         options = RunOptions(
             passes=None if follow else passes,
             checkpoint_every=checkpoint_every,
-            scale=scale.value,
+            scale="none" if scale is Scale.auto else scale.value,
             missing=missing.value,
             seed=seed,
             **({"checkpoint_seconds": LIVE_SECONDS} if dashboard else {}),
@@ -186,7 +191,7 @@ def _say_result(run: TrainingRun) -> None:
     notes = f", {progress.bad:,} bad rows skipped" if progress.bad else ""
     if run.missing_rows:
         notes += f", {run.missing_rows:,} rows with missing values skipped"
-    if run.scale != "none":
+    if run.scaling is not None:
         notes += f"; parameters and likelihoods refer to data scaled by '{run.scale}'"
     ending = "" if progress.finished else " Stopped before the end: continue with --resume."
     console.say(f"{trainer.n_samples:,} samples learned{notes}; the model is {run.folder / MODEL}.{ending}")

@@ -6,7 +6,7 @@ It smooths the loss, narrows the annealing, detects drift, and counts which comp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,17 +101,27 @@ class Control:
             self._drift = DriftState()
         return changed
 
+    def shift_losses(self, added: float) -> None:
+        """Add a constant to all losses: samples are measured in other units from now on."""
+        now = self.annealing
+        moved: dict[str, Any] = {
+            name: None if (value := getattr(now, name)) is None else value + added
+            for name in ("loss", "max_component", "baseline", "last")
+        }
+        self.annealing = replace(now, **moved)
+        self._drift = replace(self._drift, loss=self._drift.loss + added) if self._drift.checks else self._drift
+
     def reheat(self, sigma: float) -> None:
         """Widen the annealing again."""
         self.annealing = annealing.reheat(self.schedule, self.annealing, sigma)
 
-    def check(self, learning_rate: float, shrunk: bool, drift: bool) -> Check:
-        """Return the current figures."""
+    def check(self, learning_rate: float, shrunk: bool, drift: bool, offset: float = 0.0) -> Check:
+        """Return the current figures; ``offset`` is added to losses."""
         loss, top = self.annealing.loss, self.annealing.max_component
         return Check(
             samples=self.samples,
-            loss=float("nan") if loss is None else loss,
-            max_component=float("nan") if top is None else top,
+            loss=float("nan") if loss is None else loss + offset,
+            max_component=float("nan") if top is None else top + offset,
             sigma=self.sigma,
             learning_rate=learning_rate,
             live=self.live,

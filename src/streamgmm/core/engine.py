@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import Named, State
-from streamgmm.native import Steps, aligned_copy
+from streamgmm.native import Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
     from streamgmm.core.rules.base import Context, Rule
@@ -26,25 +26,31 @@ class Replica:
     parameters: Parameters
     state: State
     typical_loss: npt.NDArray[np.float64]
+    frame: Floats | None = None  # (5, D), what the kernel knows of the frame
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         vars(self).update(values, typical_loss=aligned_copy(values["typical_loss"]))
+        self.frame = None if self.frame is None else aligned_copy(self.frame)
 
     def copy(self) -> Replica:
         """Copy everything to memory of its own."""
-        return Replica(self.parameters.copy(), self.state.copy(), self.typical_loss.copy())
+        frame = None if self.frame is None else aligned_copy(self.frame)
+        return Replica(self.parameters.copy(), self.state.copy(), self.typical_loss.copy(), frame)
 
     def assign(self, other: Replica) -> None:
         """Overwrite all values with those of another replica."""
         self.parameters.assign(other.parameters)
         self.state.assign(other.state)
         np.copyto(self.typical_loss, other.typical_loss)
+        self.frame = None if other.frame is None else aligned_copy(other.frame)
 
     def named(self) -> Named:
         """Return every tensor by name, for a file."""
         tensors = {f"parameters.{name}": value for name, value in self.parameters.tensors.named().items()}
         states = {f"rule.{name}": value for name, value in self.state.named().items()}
-        return {**tensors, "parameters.logits": self.parameters.logits, **states, "typical_loss": self.typical_loss}
+        frame = {} if self.frame is None else {"frame": self.frame}
+        others = {"parameters.logits": self.parameters.logits, "typical_loss": self.typical_loss, **frame}
+        return {**tensors, **states, **others}
 
     def restored(self, named: Mapping[str, npt.NDArray[Any]]) -> Replica:
         """Return a replica like this one with the values of ``named``; raise an exception if they do not fit."""
@@ -57,7 +63,10 @@ class Replica:
         if named["typical_loss"].shape != (3,):
             raise ValueError(f"tensor 'typical_loss' has shape {named['typical_loss'].shape}; expected (3,)")
         typical = aligned_copy(named["typical_loss"].astype(np.float64))
-        return Replica(parameters, self.state.restored(own), typical)
+        frame = named.get("frame")
+        if frame is not None and (frame.shape != (5, parameters.n_features) or frame.dtype != parameters.dtype):
+            raise ValueError(f"tensor 'frame' is {frame.dtype} {frame.shape}; expected (5, {parameters.n_features})")
+        return Replica(parameters, self.state.restored(own), typical, None if frame is None else aligned_copy(frame))
 
 
 class Round(NamedTuple):

@@ -120,6 +120,10 @@ class Mixture:
         model.converged_, model.n_iter_, model.lower_bound_ = True, 0, -np.inf
         return model
 
+    def copy(self) -> Mixture:
+        """Return a mixture with parameters of its own."""
+        return Mixture(self._parameters)
+
     def __repr__(self) -> str:
         return f"Mixture({self.n_components} components, {self.n_features} features, {self._parameters.dtype})"
 

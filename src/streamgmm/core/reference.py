@@ -14,6 +14,8 @@ Model = tuple[Array, Array, Array]
 """Logits ξ (K,), means μ (K, D) and scales s (K, D)."""
 Bounds = tuple[float, float]
 """Smallest and largest scale."""
+Prior = tuple[Array, Array, Array]
+"""Weight N received in all (K,), variance ν that the prior expects (D,) and smallest variance (D,)."""
 
 
 def weights(ξ: Array) -> Array:
@@ -121,14 +123,18 @@ def earned_rate(n: Array, W: Array, growth: float, n_max: float) -> tuple[Array,
 
 
 def moved_moments(x: Array, w: Array, r: Array, μ: Array, v: Array) -> tuple[Array, Array]:
-    """[E14] Mean and variance of each component after a move by r towards those of its batch, weighted by w (N, K)."""
+    """[E14] Mean and variance of each component after a move by r towards those of its batch, weighted by w (N, K).
+
+    [E21] A gap (NaN) counts as a value with the component's own mean and variance.
+    """
     μ_new, v_new = μ.copy(), v.copy()
+    gone = np.isnan(x)
     for k in range(len(μ)):
         W = w[:, k].sum()
         if W == 0:
             continue
-        away = x - μ[k]
-        shift, square = (w[:, k] @ away) / W, (w[:, k] @ away**2) / W
+        away = np.where(gone, 0, x - μ[k])
+        shift, square = (w[:, k] @ away) / W, (w[:, k] @ np.where(gone, v[k], away**2)) / W
         μ_new[k] = μ[k] + r[k] * shift
         v_new[k] = (1 - r[k]) * v[k] + r[k] * square - (r[k] * shift) ** 2
     return μ_new, v_new
@@ -246,3 +252,74 @@ def known_scores(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
 def changed(ℓ: float, usual: float, variance: float, scatter: float, period: int) -> bool:
     """[E22] Whether the smoothed loss has fallen more than six standard errors below its recent mean."""
     return usual - ℓ > 6 * np.sqrt(max(variance / (2 * period), scatter))
+
+
+def in_frame(x: Array, m: Array, u: Array) -> Array:
+    """[E23] Samples z = (x − m)·u of rows x (N, D), for shifts m and units u, each (D,)."""
+    return (x - m) * u
+
+
+def rows_log_likelihood(L: Array, u: Array) -> Array:
+    """[E23] Log-likelihoods of rows from those of their samples: L + Σ_d log |u_d|."""
+    return L + np.log(np.abs(u)).sum()
+
+
+def frame_sums(z: Array) -> Array:
+    """[E23] Number, sum and sum of squares of each feature of samples, clipped to ±10, without gaps: (3, D)."""
+    there = ~np.isnan(z)
+    c = np.where(there, np.clip(z, -10, 10), 0)
+    return np.array([there.sum(0), c.sum(0), (c**2).sum(0)])
+
+
+def with_prior(v: Array, N: Array, ν: Array, least: Array | float = 0.0) -> Array:
+    """[E24] (n v + ν)/(n + 1), at least the smallest variance: v (K, D), n = min(N, 1000), N received in all (K,)."""
+    n = np.minimum(N, 1000)[:, None]
+    return np.maximum((n * v + ν) / (n + 1), least)
+
+
+def shared_out(f: Array, ε: float, a: Array | float = 1.0) -> Array:
+    """[E25] Weights a·γ from scores f (N, K): γ_j = 0 where f_j is more than log(1/ε) below the best."""
+    away = f - f.max(1, keepdims=True)
+    γ = np.where(away >= np.log(ε), np.exp(away), 0)
+    return np.broadcast_to(a, len(f))[:, None] * γ / γ.sum(1, keepdims=True)
+
+
+def weighted_natural_step(
+    x: Array,
+    w: Array,
+    model: Model,
+    v: Array,
+    n: Array,
+    prior: Prior,
+    growth: tuple[float, float],
+    bounds: Bounds,
+) -> tuple[Array, Array, Array, Array, Array]:
+    """[E13] [E14] [E24] One natural-gradient step with given weights w (N, K): new μ, s, v, n and N.
+
+    The weights are those of [E6] or of [E25]. The variance v is learned as without a prior; only s contains it.
+    """
+    _, μ, s = model
+    N, ν, least = prior
+    W = w.sum(0)
+    n, r = earned_rate(n, W, *growth)
+    μ_new, v_new = moved_moments(x, w, r, μ, v)
+    N = N + W
+    s_new = scales_of(with_prior(v_new, N, ν, least), *bounds)
+    return μ_new, np.where(W[:, None] > 0, s_new, s), v_new, n, N
+
+
+def leave_one_out(z: Array, r: Array, μ: Array, v: Array, N: Array, ν: Array, a: Array | float = 1.0) -> float:
+    """[E26] Log-likelihood of all samples z (N, D), each under the mixture that has not learned it.
+
+    Component k has mass N_k, mean μ_k and variance v_k without prior; r_nk of its mass is sample n, which counts a_n.
+    """
+    a = np.broadcast_to(a, len(z))
+    f = np.zeros(r.shape)
+    for i, k in np.ndindex(*r.shape):
+        left = max(float(N[k] - r[i, k]), 1e-3)
+        away = z[i] - μ[k]
+        rest = np.maximum(N[k] / left * (v[k] - r[i, k] / left * away**2), 0)
+        u = (left * rest + ν) / (left + 1)
+        f[i, k] = np.log(left / a.sum()) - 0.5 * (np.log(2 * np.pi * u) + (N[k] / left * away) ** 2 / u).sum()
+    top = f.max(1)
+    return float(a @ (top + np.log(np.exp(f - top[:, None]).sum(1))))

@@ -43,7 +43,7 @@ class Scaling:
     @classmethod
     def learn(cls, kind: str, rows: npt.NDArray[Any]) -> Scaling:
         """Learn from rows (N, D): "minmax" maps them to [0, 1], "standard" to mean 0 and deviation 1, ignoring NaN."""
-        known = _sane(rows.astype(np.float64))
+        known = without_extremes(rows.astype(np.float64))
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
             if kind == "minmax":
                 shift, width = np.nanmin(known, axis=0), np.nanmax(known, axis=0) - np.nanmin(known, axis=0)
@@ -62,7 +62,7 @@ class Scaling:
         return np.clip((rows - self.shift) * self.factor, -most, most).astype(dtype)
 
 
-def _sane(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Replace extreme values by NaN."""
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         lowest, low, middle, high, highest = np.nanpercentile(rows, [1, 25, 50, 75, 99], axis=0)

@@ -19,6 +19,7 @@ from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.core.rules import RULES, Rule, rule_from_settings
 from streamgmm.errors import SettingError
 
+DEFAULT_CAP = 20.0  # of precisions: features in [0, 1], or standardised ones while the annealing is wide
 INITS = ("weights_init", "means_init", "precisions_init")
 
 
@@ -39,13 +40,14 @@ class Settings:
     period: int | None = None
     annealing: bool = True
     mean_range: float = 0.1
-    precision_max: float = 20.0
+    precision_max: float | None = None
     weights_init: npt.ArrayLike | None = None
     means_init: npt.ArrayLike | None = None
     precisions_init: npt.ArrayLike | None = None
     half_life: float | None = None
     reheat: bool = False
     allow_nan: bool = False
+    scale: str = "none"
 
     def check(self) -> None:
         """Raise SettingError, a ValueError, for the first setting that is out of range."""
@@ -63,7 +65,9 @@ class Settings:
             if getattr(self, name) is not None:
                 require_number(name, getattr(self, name), Real, above=0)
         require_number("mean_range", self.mean_range, Real, least=0)
-        require_number("precision_max", self.precision_max, Real, least=1e-20, most=1e30)
+        if self.precision_max is not None:
+            require_number("precision_max", self.precision_max, Real, least=1e-20, most=1e30)
+        _require_choice("scale", self.scale, ("auto", "none"))
         if self.half_life is not None:
             require_number("half_life", self.half_life, Real, least=1)
         for name in ("annealing", "reheat", "allow_nan"):
@@ -121,15 +125,24 @@ class Settings:
         means = rng.uniform(-self.mean_range, self.mean_range, shape)
         weights = np.full(self.n_components, 1 / self.n_components)
         precisions = None
+        if self.scale == "auto":  # given parameters are in the units of the rows: they wait for the first frame
+            return Parameters(self.kind, self.kind.initial(means.astype(dtype), None, DEFAULT_CAP), logits_of(weights))
         if self.means_init is not None:
             means = _given("means_init", self.means_init, shape)
         if self.precisions_init is not None:
             precisions = _given("precisions_init", self.precisions_init)
-            _warn_of_cap(precisions, self.precision_max)
+            _warn_of_cap(precisions, self.precision_max or inf)
         if self.weights_init is not None:
             weights = _given("weights_init", self.weights_init, shape[:1])
-        values = self.kind.initial(means.astype(dtype), precisions, self.precision_max)
+        values = self.kind.initial(means.astype(dtype), precisions, self.precision_max or DEFAULT_CAP)
         return Parameters(self.kind, values, logits_of(weights))
+
+    def given_parameters(self, n_features: int) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the initial arrays that were given, checked, by the names of parameters."""
+        shape = (self.n_components, n_features)
+        shapes: dict[str, tuple[int, ...] | None] = {"weights": shape[:1], "means": shape, "precisions": None}
+        given = {name: getattr(self, f"{name}_init") for name in shapes}
+        return {name: _given(f"{name}_init", value, shapes[name]) for name, value in given.items() if value is not None}
 
     def facts(self) -> dict[str, Any]:
         """Return all settings but initial arrays as plain data, for files."""

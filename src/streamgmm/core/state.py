@@ -121,6 +121,8 @@ def _restore(f: Field[Any], like: Any, named: Mapping[str, npt.NDArray[Any]]) ->
         return Tensors(like.layout, own, like.dtype)
     if "buffer" in f.metadata:
         return None if f.name not in named else aligned_copy(named[f.name])
+    if like is None:
+        return None
     value = named[f.name]
     _require_like(f.name, value, np.asarray(like))
     return aligned_copy(value) if isinstance(like, np.ndarray) else type(like)(value.item())

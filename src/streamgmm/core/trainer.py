@@ -13,26 +13,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.annealing import Schedule
 from streamgmm.core.batches import PartialBatch, Shares
 from streamgmm.core.control import Check, Control
 from streamgmm.core.covariance import Work
 from streamgmm.core.engine import Engine, Replica
 from streamgmm.core.grid import Grid, filters
-from streamgmm.core.mixture import Mixture
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.rules import Context, Rule
-from streamgmm.core.settings import Settings
+from streamgmm.core.settings import DEFAULT_CAP, Settings
+from streamgmm.core.standardisation import BOUNDS, Standardisation
 from streamgmm.core.state import Named
 from streamgmm.core.tensors import Tensors
+from streamgmm.core.training_view import TrainingView
 from streamgmm.native import Rows, Samples, Steps
 
 NO_INITS: dict[str, Any] = {"weights_init": None, "means_init": None, "precisions_init": None}
 REHEATED = 0.2  # width after a drift, as a share of the widest
 
 
-class Trainer:
+class Trainer(TrainingView):
     """Trains a mixture, one chunk at a time.
 
     Parameters
@@ -79,101 +79,16 @@ class Trainer:
         self.grid: Grid = settings.make_grid()
         self.rng = np.random.default_rng(seed)
         schedule = settings.make_schedule(self.rule, engine)
-        self._bounds = settings.kind.bounds(float(settings.precision_max))
         self._control = Control(schedule, int(settings.n_components))
+        auto = settings.scale == "auto"
+        self._standard = Standardisation(n_features, np.dtype(dtype), settings.precision_max) if auto else None
+        self._bounds = BOUNDS if auto else settings.kind.bounds(float(settings.precision_max or DEFAULT_CAP))
         parameters = settings.make_parameters(n_features, np.dtype(dtype), self.rng)
         parameters.kind.clip(parameters, self._bounds)
         self._main = Replica(parameters, self.rule.start(parameters, self._context()), np.zeros(3))
         self._engine_state = engine.start()
         self._pending = PartialBatch(n_features, parameters.dtype, self.batch_size)
         self.n_skipped = 0
-
-    # What is known now
-
-    @property
-    def parameters(self) -> Parameters:
-        """Live parameters; they show everything learned after ``settle``."""
-        return self._main.parameters
-
-    @property
-    def mixture(self) -> Mixture:
-        """A view of the live parameters. Use it immediately: training changes it."""
-        return Mixture.view(self._main.parameters)
-
-    @property
-    def batch_size(self) -> int:
-        """Samples per step."""
-        return int(self.settings.batch_size)
-
-    @property
-    def n_components(self) -> int:
-        """Number of components."""
-        return len(self.parameters)
-
-    @property
-    def n_features(self) -> int:
-        """Width of a sample."""
-        return self.parameters.n_features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Float type of the parameters."""
-        return self.parameters.dtype
-
-    @property
-    def n_samples(self) -> int:
-        """Samples received, including those of an incomplete batch."""
-        return self._control.samples + len(self._pending)
-
-    @property
-    def n_pending(self) -> int:
-        """Samples that wait for the rest of their batch."""
-        return len(self._pending)
-
-    @property
-    def schedule(self) -> Schedule:
-        """Settings of the annealing."""
-        return self._control.schedule
-
-    @property
-    def sigma(self) -> float:
-        """Width of the annealing."""
-        return self._control.sigma
-
-    @property
-    def annealed(self) -> bool:
-        """Whether σ has reached its minimum."""
-        return self.sigma <= self.schedule.sigma_min
-
-    @property
-    def learning_rate(self) -> float:
-        """The rule's current learning rate."""
-        return self.rule.learning_rate(self.engine.latest(self._main, self._engine_state).state)
-
-    @property
-    def live(self) -> int:
-        """Components that win at least a tenth of an even share of recent samples."""
-        return self._control.live
-
-    @property
-    def usage(self) -> npt.NDArray[np.float64]:
-        """Share of recent samples that each component has won, (K,)."""
-        return self._control.usage
-
-    @property
-    def finished(self) -> bool:
-        """Whether training has lasted long enough for the model to be reliable."""
-        return self.rule.finished(self._main.state, self._context())
-
-    @property
-    def typical_loss(self) -> tuple[float, float]:
-        """Level and deviation of recent losses ([E20])."""
-        _, level, deviation = self._main.typical_loss.tolist()
-        return level, deviation
-
-    def current(self) -> Check:
-        """Return the current figures in the form of a check."""
-        return self._control.check(self.learning_rate, shrunk=False, drift=False)
 
     # Learning
 
@@ -207,6 +122,24 @@ class Trainer:
         if rows.dtype != np.uint8:
             rows, factor = rows.astype(self.dtype, copy=False), 1.0
             rows, shares = self._skip_empty(rows, shares)
+        if self._standard is not None and self._standard.warming_up:
+            taken = self._standard.take(rows, factor, shares)
+            if not self._standard.ready:
+                return []
+            checks = self._end_warm_up()
+            rest = None if shares is None else shares[taken:]
+            return [*checks, *self._learn(rows[taken:], factor, rest, reports, more)]
+        return self._learn(rows, factor, shares, reports, more)
+
+    def _end_warm_up(self) -> list[Check]:
+        """Learn the first rows, once their frame is known."""
+        assert self._standard is not None
+        rows, shares = self._standard.begin(self._main, self.settings.given_parameters(self.n_features))
+        return self._learn(rows, 1.0, shares, None, more=True)
+
+    def _learn(
+        self, rows: Rows, factor: float, shares: Shares | None, reports: list[Steps] | None, more: bool
+    ) -> list[Check]:
         checks: list[Check] = []
         start = 0
         if len(self._pending):
@@ -234,7 +167,8 @@ class Trainer:
 
     def flush(self) -> list[Check]:
         """End the data: learn from an incomplete batch as one smaller step, and from what the rule holds back."""
-        checks = self._learn_pending()
+        checks = [] if self._standard is None or not len(self._standard) else self._end_warm_up()
+        checks += self._learn_pending()
         self.end_pass()
         return checks
 
@@ -246,6 +180,21 @@ class Trainer:
             checks = self._advance(samples, None)
         self._pending.clear()
         return checks
+
+    def refine(self, rows: Rows, counts: npt.NDArray[np.float64] | None = None) -> bool:
+        """Iterate EM on all rows of a finished training, which are at hand; return whether that was possible.
+
+        Parameters
+        ----------
+        rows : array of shape (N, D)
+            The rows that were learned.
+        counts : array of shape (N,) or None, default=None
+            How often each counts.
+        """
+        self._end_round()
+        if self._standard is None or not self.annealed or np.isnan(rows).any():
+            return False
+        return self._standard.refine(self._main, rows, counts)
 
     def end_pass(self) -> None:
         """End a pass that another one follows: what the rule has gathered becomes the model."""
@@ -262,7 +211,7 @@ class Trainer:
     def _samples(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> Samples:
         gaps = bool(self.settings.allow_nan)
         typical = self._main.typical_loss if self.parameters.kind.bounds_influence else None
-        return Samples(rows, self.batch_size, factor, gaps, shares, typical)
+        return Samples(rows, self.batch_size, factor, gaps, shares, typical, self._main.frame)
 
     def _samples_to_check(self) -> int:
         """Count the samples of the whole steps up to and including the one that completes the period."""
@@ -281,11 +230,13 @@ class Trainer:
         if not self.engine.skips_check(self.rule, self._main, self._engine_state, context):
             self._end_round()
             moved = self.rule.check(self._main.state, self.parameters, context)
+            if self._standard is not None:
+                self._standard.update(self._main, self._control, self.rule)
         changed = self._control.detect_drift(moved)
         if changed:
             self._end_round()
             self._respond_to_drift()
-        return self._control.check(self.learning_rate, shrunk, changed)
+        return self._control.check(self.learning_rate, shrunk, changed, self._offset)
 
     def _respond_to_drift(self) -> None:
         if not self.settings.reheat:
@@ -302,7 +253,8 @@ class Trainer:
 
     def _context(self, shrunk: bool = False) -> Context:
         control = self._control
-        return Context(control.samples, control.sigma, control.schedule, self._bounds, self.rng, shrunk)
+        auto = self._standard is not None
+        return Context(control.samples, control.sigma, control.schedule, self._bounds, self.rng, shrunk, auto)
 
     # Size
 
@@ -377,6 +329,7 @@ class Trainer:
             "pending.rows": self._pending.rows,
             "pending.shares": self._pending.shares,
             **self._control.tensors(),
+            **({} if self._standard is None else self._standard.tensors()),
         }
 
     @classmethod
@@ -390,6 +343,8 @@ class Trainer:
         self._control = Control.restore(facts, tensors, self.n_components)
         self.n_skipped = int(facts["n_skipped"])
         self._main = self._main.restored(tensors)
+        if self._standard is not None:
+            self._standard.restore(tensors, self._main)
         own = {n.removeprefix("engine."): v for n, v in tensors.items() if n.startswith("engine.")}
         self._engine_state = engine.restored(self._main, own)
         self._pending.restore(tensors["pending.rows"], tensors["pending.shares"])

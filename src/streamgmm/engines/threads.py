@@ -77,6 +77,7 @@ class Threads(Engine):
             samples = _every(work.samples, turns[r])
             if samples.typical_loss is not None:
                 samples = samples._replace(typical_loss=replica.typical_loss)
+            samples = samples._replace(frame=replica.frame)
             return own_rule.advance(replica.state, replica.parameters, work._replace(samples=samples))
 
         reports = run_all(self.count, learn, range(self.count))
@@ -93,6 +94,9 @@ class Threads(Engine):
         ranges = [range(*cut) for cut in pairwise(cuts)]
         run_all(self.count, lambda rows: rule.merge(done, main, rows), ranges)
         main.typical_loss[:] = np.mean([replica.typical_loss for replica in state.replicas], axis=0)
+        if main.frame is not None and state.start.frame is not None:
+            before = state.start.frame[2:]
+            main.frame[2:] = before + sum(r.frame[2:] - before for r in state.replicas if r.frame is not None)
 
     def skips_check(self, rule: Rule[Any], main: Replica, state: RoundState, context: Context) -> bool:
         # replicas must not forget where they started

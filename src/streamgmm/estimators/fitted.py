@@ -35,7 +35,7 @@ class FittedMixture:
     @property
     def mixture_(self) -> Mixture:
         """The current `Mixture`: a copy that later training does not change."""
-        return Mixture(self._attribute.parameters)
+        return self._attribute.mixture.copy()
 
     @property
     def weights_(self) -> Floats:

@@ -20,6 +20,7 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.engines import engine_for, thread_count
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
+from streamgmm.estimators.passes import passes_for
 from streamgmm.estimators.validation import (
     refuse_changes,
     refuse_unfit,
@@ -31,6 +32,7 @@ from streamgmm.estimators.weights import Repeats, Weights, check_counts, portion
 from streamgmm.progress import live_line
 from streamgmm.storage import SavedModel, load_model, save_model
 
+MOST_REFINED = 3e8  # rows × features × components that are refined by batch EM
 FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
 """Parameters that cannot change once training has begun."""
 
@@ -71,8 +73,9 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         False fixes the width and the learning rate at their minimum.
     mean_range : float, default=0.1
         Means start uniformly in ±mean_range.
-    precision_max : float, default=20.0
-        Largest precision of a feature; its inverse is the smallest variance.
+    precision_max : float or None, default=None
+        Largest precision of a feature, in the units of the data; its inverse is the smallest variance. None is 20 with
+        ``scale="none"``, and no limit but a prior with ``scale="auto"``.
     weights_init : array-like of shape (K,) or None, default=None
         Weights to start from.
     means_init : array-like of shape (K, D) or None, default=None
@@ -83,10 +86,14 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         Half-life of past data, in samples, for streams that change (``"natural"`` and ``"sem"``).
     reheat : bool, default=False
         True widens the annealing again, and raises the rates, when the objective suddenly falls.
+    scale : {"auto", "none"}, default="none"
+        ``"auto"`` learns raw data: features are standardised inside the model, and everything that the model shows is
+        in the units of the data. ``"none"`` learns numbers as they are, which suits features in [0, 1].
     allow_nan : bool, default=False
         True takes NaN for a missing value: a row is learned and scored on the features it has.
-    n_epochs : int, default=1
-        Passes of ``fit`` over its data.
+    n_epochs : int or "auto", default=1
+        Passes of ``fit`` over its data. ``"auto"`` makes as many as the data need and, with ``scale="auto"``, refines
+        the result by batch EM if there are few rows.
     shuffle : bool, default=True
         Whether each pass of ``fit`` takes the rows in random order. ``partial_fit`` takes them as they come.
     n_jobs : int or None, default=None
@@ -160,14 +167,15 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         period: int | None = None,
         annealing: bool = True,
         mean_range: float = 0.1,
-        precision_max: float = 20.0,
+        precision_max: float | None = None,
         weights_init: npt.ArrayLike | None = None,
         means_init: npt.ArrayLike | None = None,
         precisions_init: npt.ArrayLike | None = None,
         half_life: float | None = None,
         reheat: bool = False,
         allow_nan: bool = False,
-        n_epochs: int = 1,
+        scale: str = "none",
+        n_epochs: int | str = 1,
         shuffle: bool = True,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -193,6 +201,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.half_life = half_life
         self.reheat = reheat
         self.allow_nan = allow_nan
+        self.scale = scale
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.n_jobs = n_jobs
@@ -220,20 +229,23 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         weights = check_counts(sample_weight, len(rows))
         trainer = self._make_trainer(rows)
         length = len(rows) if weights is None else len(Repeats(weights))
-        with live_line("fit", length * self.n_epochs, enabled=bool(self.verbose)) as show:
-            for epoch in range(self.n_epochs):
+        epochs = passes_for(self.n_epochs, trainer.schedule.period, length)
+        with live_line("fit", length * epochs, enabled=bool(self.verbose)) as show:
+            for epoch in range(epochs):
                 rng = trainer.rng if self.shuffle else None
                 for done, piece, shares in portions(rows, trainer.dtype, weights, rng):
                     checks = trainer.feed(piece, shares=shares, more=True)
                     show(epoch * length + done, checks[-1] if checks else None)
-                if epoch == 0 and self.n_epochs > 1:
+                if epoch == 0 and epochs > 1:
                     trainer.end_pass()
             trainer.flush()
-            show(length * self.n_epochs, trainer.current())
+            if self.n_epochs == "auto" and rows.size * self.n_components <= MOST_REFINED:
+                trainer.refine(rows.astype(np.float64), weights)
+            show(length * epochs, trainer.current())
         self._remember_features(X)
         self._take(trainer)
         if self.annealing and not trainer.finished:
-            warn_of_few_samples(trainer, self.n_epochs, length)
+            warn_of_few_samples(trainer, epochs, length)
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
@@ -310,7 +322,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """Everything that goes into a file."""
         names = getattr(self, "feature_names_in_", None)
         seed = self.random_state if isinstance(self.random_state, Integral) else None
-        others = {"n_epochs": self.n_epochs, "shuffle": self.shuffle, "n_jobs": self.n_jobs, "verbose": self.verbose}
+        others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "n_jobs", "verbose")}
         return SavedModel(
             trainer=self._fitted,
             feature_names=None if names is None else [str(name) for name in names],
@@ -339,7 +351,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         self._settings().check()
-        require_number("n_epochs", self.n_epochs, Integral, least=1)
+        if self.n_epochs != "auto":
+            require_number("n_epochs", self.n_epochs, Integral, least=1)
         require_number("verbose", int(self.verbose), Integral, least=0)
         if self.n_jobs is not None:
             require_number("n_jobs", self.n_jobs, Integral)
@@ -354,20 +367,18 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
             X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self
         )
         refuse_unfit(rows, float_type(rows), threads=thread_count(self.n_jobs), gaps=bool(self.allow_nan))
-        warn_of_scale(rows, self.precision_max)
+        if self.scale == "none":
+            warn_of_scale(rows, self.precision_max or 20.0)
         return rows
 
     def _make_trainer(self, rows: npt.NDArray[Any]) -> Trainer:
-        engine = engine_for(thread_count(self.n_jobs))
-        return Trainer(
-            self._settings(), rows.shape[1], float_type(rows), engine=engine, seed=seed_of(self.random_state)
-        )
+        engine, seed = engine_for(thread_count(self.n_jobs)), seed_of(self.random_state)
+        return Trainer(self._settings(), rows.shape[1], float_type(rows), engine=engine, seed=seed)
 
     def _begin(self, X: npt.ArrayLike, rows: npt.NDArray[Any]) -> None:
         """Get ready to learn from data like X, whose validated rows are given."""
-        trainer = self._make_trainer(rows)
         self._remember_features(X)
-        self._take(trainer)
+        self._take(self._make_trainer(rows))
 
     def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
         """Learn from validated rows."""

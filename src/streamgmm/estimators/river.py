@@ -44,7 +44,7 @@ class _Learner:
         n_components: int = 16,
         rule: str = "natural",
         half_life: float | None = None,
-        precision_max: float = 20.0,
+        precision_max: float | None = 20.0,
         reheat: bool = False,
         seed: int | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class _Learner:
         """A copy of the current mixture; its features are in the order of ``feature_names_``."""
         if self._trainer is None:
             raise AttributeError("nothing was learned yet; call learn_one or learn_many first.")
-        return Mixture(self._trainer.parameters)
+        return self._trainer.mixture.copy()
 
     @property
     def feature_names_(self) -> list[Hashable]:

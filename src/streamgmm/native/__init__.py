@@ -109,6 +109,9 @@ class Samples(NamedTuple):
         IN. How much each row counts, within (0, 1].
     typical_loss : array of shape (3,), optional
         INOUT. Number of samples, level and deviation of losses; [E20] extreme samples then have less influence.
+    frame : array of shape (5, D), optional
+        INOUT. [E23] Shift and unit of each feature: a sample is (row − shift)·unit. Behind them how many values were
+        taken, and the sums of these and of their squares, clipped to ±10.
     """
 
     rows: Rows
@@ -117,6 +120,7 @@ class Samples(NamedTuple):
     gaps: bool = False
     shares: npt.NDArray[np.float64] | None = None
     typical_loss: npt.NDArray[np.float64] | None = None
+    frame: Floats | None = None
 
 
 class Steps(NamedTuple):
@@ -152,13 +156,18 @@ class SGDStep(NamedTuple):
 
 
 class NaturalStep(NamedTuple):
-    """Settings of natural-gradient steps. ``hold_scales`` moves means only."""
+    """Settings of natural-gradient steps.
+
+    ``hold_scales`` moves means only, and with a prior also the variances. ``soft`` shares samples out by
+    responsibilities ([E25]) once nothing reaches a neighbour.
+    """
 
     growth: float
     count_max: float
     scale_bounds: tuple[float, float]
     hold_scales: bool = False
     scan_all: bool = False
+    soft: bool = False
 
 
 class EMStep(NamedTuple):

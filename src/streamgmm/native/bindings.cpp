@@ -67,8 +67,9 @@ template <class T> void rewrite_all(Line<T> values, std::size_t times) {
 
 template <class T> void bind_shared(nb::module_ &m, const char *samples) {
     nb::class_<SampleArrays<T>>(m, samples, "Whole batches of consecutive rows.")
-        .def(nb::init<NumbersOrBytes, double, std::size_t, bool, std::optional<Vector>>(), "rows"_a.noconvert(),
-             "factor"_a, "batch_size"_a, "gaps"_a, "shares"_a.noconvert().none());
+        .def(nb::init<NumbersOrBytes, double, std::size_t, bool, std::optional<Vector>, std::optional<Padded<T>>>(),
+             "rows"_a.noconvert(), "factor"_a, "batch_size"_a, "gaps"_a, "shares"_a.noconvert().none(),
+             "frame"_a.noconvert().none());
     m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a, "gaps"_a,
           "Index of the first row with a magnitude beyond the limit, or with NaN unless gaps are allowed; else -1.");
     m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "For benchmarks: read an array.");

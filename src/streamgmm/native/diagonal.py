@@ -54,12 +54,16 @@ class Moments(NamedTuple):
     """Running moments of the components: means and variances (as ``padded`` makes them), and masses (K,).
 
     The natural rule needs the model's own means here, and its counts as masses. Stochastic EM needs the model's own
-    means unless it accumulates.
+    means unless it accumulates. [E24] ``prior`` (2, stride) is the variance that a prior with the weight of one sample
+    expects, and the smallest variance; ``evidence`` (K,) is the weight that each component has received in all. Give
+    both or neither.
     """
 
     means: Floats
     variances: Floats
     masses: npt.NDArray[np.float64]
+    evidence: npt.NDArray[np.float64] | None = None
+    prior: Floats | None = None
 
 
 class Pair(NamedTuple):
@@ -115,12 +119,12 @@ def natural_steps(
     ``received`` sample by sample: a sum of sums would depend on how the stream is cut into chunks.
     """
     rows, report = _batches(model, samples, received)
-    growth, count_max, (scale_min, scale_max), hold_scales, scan_all = step
+    growth, count_max, (scale_min, scale_max), hold_scales, scan_all, soft = step
     model.natural_steps(
         _MOMENTS[type(model)](*moments),
         rows,
         _native.Filter(*filters),
-        _native.NaturalStep(growth, count_max, scale_min, scale_max, hold_scales, scan_all),
+        _native.NaturalStep(growth, count_max, scale_min, scale_max, hold_scales, scan_all, soft),
         _native.Report(*report, samples.typical_loss),
     )
     return report
@@ -147,7 +151,7 @@ def _batches(model: Model, samples: Samples, received: npt.NDArray[np.float64] |
     report = Steps(np.empty(steps), np.empty(steps), np.zeros(size, np.int64), received, np.zeros(1, np.int64))
     shares = None if samples.shares is None else np.ascontiguousarray(samples.shares, dtype=np.float64)
     make = _SAMPLES[type(model)]
-    return make(rows, samples.factor, samples.batch_size, samples.gaps, shares), report
+    return make(rows, samples.factor, samples.batch_size, samples.gaps, shares, samples.frame), report
 
 
 def _rows(model: Model, x: npt.ArrayLike) -> Rows:
@@ -164,7 +168,7 @@ def score(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
     """
     rows = _rows(model, x)
     out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
-    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None), None, *out)
+    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None, None), None, *out)
     return out
 
 
@@ -172,7 +176,7 @@ def component_scores(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> npt
     """[E2] Compute log π_k + log N_k(x), shape (N, K).  IN model, IN x (N, D); ``factor`` multiplies bytes."""
     rows = _rows(model, x)
     out = np.empty((len(rows), model.components))
-    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None), out, None, None, None)
+    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None, None), out, None, None, None)
     return out
 
 
@@ -196,10 +200,10 @@ def merge_rows(
     merge(make(*out), make(*start), pairs, np.ascontiguousarray(shares), variance_max, rows.start, rows.stop)
 
 
-def rescale(model: Model, variances: Floats, scale_bounds: tuple[float, float], rows: range) -> None:
-    """[E15] Compute scales of components ``rows`` from their variances.  INOUT model, IN variances (as ``padded``)."""
-    native: Any = model  # mypy cannot tell that the variances have the type of the model
-    native.rescale(variances, *scale_bounds, rows.start, rows.stop)
+def rescale(model: Model, moments: Moments, scale_bounds: tuple[float, float], rows: range) -> None:
+    """[E15] [E24] Compute scales of components ``rows`` from their moments.  INOUT model, IN moments."""
+    native: Any = model  # mypy cannot tell that the moments have the type of the model
+    native.rescale(_MOMENTS[type(model)](*moments), *scale_bounds, rows.start, rows.stop)
 
 
 def refresh_log_dets(model: Model, rows: range | None = None) -> None:

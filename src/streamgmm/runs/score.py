@@ -38,7 +38,7 @@ def score_rows(
     report : callable
         Called with the rows that were skipped in each chunk.
     """
-    mixture, typical = Mixture(saved.trainer.parameters), typical_scores(saved)
+    mixture, typical = saved.trainer.mixture, typical_scores(saved)
     threshold = typical.quantile(contamination) if len(typical) >= 1 / contamination else None
     empty = True
     source.expect(saved.feature_names, mixture.n_features)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamgmm.core.control import Check
 from streamgmm.core.engine import Engine
 from streamgmm.core.scaling import Scaling, warn_of_scale
-from streamgmm.core.settings import Settings
+from streamgmm.core.settings import DEFAULT_CAP, Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.monitoring import Monitor
@@ -131,7 +131,7 @@ class TrainingRun:
         """How rows are scaled."""
         if self.trainer is None:
             return self.options.scale
-        return "none" if self.scaling is None else self.scaling.kind
+        return self.trainer.settings.scale if self.scaling is None else self.scaling.kind
 
     @property
     def missing_rows(self) -> int:
@@ -288,7 +288,7 @@ class TrainingRun:
         return rows, numbers
 
     def _learn(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> None:
-        if self.scale != "none" and self.scaling is None:
+        if self.options.scale != "none" and self.trainer is None and self.scaling is None:
             self._first_rows.append((rows, numbers))
             waiting = sum(len(r) for r, _ in self._first_rows)
             if waiting >= WARM_UP:
@@ -315,7 +315,9 @@ class TrainingRun:
     def _start(self, rows: npt.NDArray[Any], factor: float) -> Trainer:
         """Start the training with rows like these."""
         dtype = _float_type(rows)
-        warn_of_scale(as_floats(rows[:WARM_UP], factor).astype(dtype), self._settings.precision_max)
+        if self._settings.scale == "none":
+            cap = self._settings.precision_max or DEFAULT_CAP
+            warn_of_scale(as_floats(rows[:WARM_UP], factor).astype(dtype), cap)
         self.trainer = Trainer(self._settings, rows.shape[1], dtype, engine=self._engine, seed=self.options.seed)
         rule = self._settings.rule
         self._log.write(

@@ -42,6 +42,17 @@ class Work(NamedTuple):
     bounds: Bounds
 
 
+class Prior(NamedTuple):
+    """[E24] A prior on variances that counts like one sample.
+
+    ``scale`` (D,) is the variance it expects, in the layout of the kind; ``evidence`` (K,) is the weight that each
+    component has received in all, so that the prior fades.
+    """
+
+    scale: Floats
+    evidence: npt.NDArray[np.float64]
+
+
 class Statistics(NamedTuple):
     """Running statistics of all components: means in the layout of the kernel, and moments about them."""
 
@@ -180,11 +191,12 @@ class Covariance(ABC):
         received: npt.NDArray[np.float64],
         work: Work,
         step: NaturalStep,
+        prior: Prior | None = None,
     ) -> Steps:
         """[E13]-[E15] Take natural-gradient steps.
 
-        INOUT parameters, moments, counts (K,) and received (K,); logits stay. ``received`` is added to sample by
-        sample, because a sum of sums would depend on the chunks.
+        INOUT parameters, moments, counts (K,), received (K,) and the evidence of the prior; logits stay. ``received``
+        is added to sample by sample, because a sum of sums would depend on the chunks.
         """
 
     def em_steps(
@@ -194,8 +206,30 @@ class Covariance(ABC):
         raise ValueError(f"covariance_type={self.name!r} does not support rule='sem'; use rule='natural'.")
 
     @abstractmethod
-    def set_from_moments(self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range) -> None:
-        """[E15] Set the covariances of some components from their moments."""
+    def set_from_moments(
+        self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range, prior: Prior | None = None
+    ) -> None:
+        """[E15] [E24] Set the covariances of some components from their moments."""
+
+    def start_prior(self, n_features: int, dtype: np.dtype[Any], value: float) -> Floats | None:
+        """Return the scale of a prior in the layout of the kind; None if it has no prior."""
+        return None
+
+    def cap_prior(self, scale: Floats, smallest: npt.NDArray[Any]) -> None:
+        """Set the smallest variance of each feature (D,) in the scale of a prior."""
+        return
+
+    def reframe(self, tensors: Tensors, shift: npt.NDArray[Any], factor: npt.NDArray[Any]) -> Tensors:
+        """[E23] Return tensors of parameters or moments of samples that became (z − shift)·factor."""
+        raise ValueError(f"covariance_type={self.name!r} does not support scale='auto'; use scale='none'.")
+
+    def forget_features(self, tensors: Tensors, features: npt.NDArray[np.bool_]) -> Tensors:
+        """Set some features (D,) of all components to those of standardised samples, in place."""
+        return tensors
+
+    def fix_features(self, tensors: Tensors, features: npt.NDArray[np.bool_], means: npt.NDArray[Any]) -> None:
+        """Set some features (D,) to a mean with density 1, so that they add nothing to a log-likelihood."""
+        return
 
     @abstractmethod
     def set_components(

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Covariance, Statistics, Work
+from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.tensors import Layout, Tensors
-from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal
+from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
 
 
@@ -126,8 +126,9 @@ class Diagonal(Covariance):
         received: npt.NDArray[np.float64],
         work: Work,
         step: NaturalStep,
+        prior: Prior | None = None,
     ) -> Steps:
-        own = Moments(parameters.buffers["means"], moments.buffers["variances"], counts)
+        own = _moments(parameters.buffers["means"], moments, counts, prior)
         return diagonal.natural_steps(parameters.native, own, work.samples, work.filters, step, received)
 
     def em_steps(
@@ -136,8 +137,37 @@ class Diagonal(Covariance):
         own = Moments(statistics.means, statistics.moments.buffers["variances"], masses)
         return diagonal.em_steps(parameters.native, own, work.samples, step)
 
-    def set_from_moments(self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range) -> None:
-        diagonal.rescale(parameters.native, moments.buffers["variances"], bounds, rows)
+    def set_from_moments(
+        self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range, prior: Prior | None = None
+    ) -> None:
+        own = _moments(parameters.buffers["means"], moments, parameters.log_dets, prior)
+        diagonal.rescale(parameters.native, own, bounds, rows)
+
+    def start_prior(self, n_features: int, dtype: np.dtype[Any], value: float) -> Floats:
+        return padded([[value] * n_features, [0.0] * n_features], dtype, 1)
+
+    def cap_prior(self, scale: Floats, smallest: npt.NDArray[Any]) -> None:
+        scale[1, : len(smallest)] = smallest
+
+    def forget_features(self, tensors: Tensors, features: npt.NDArray[np.bool_]) -> Tensors:
+        for name, value in {"means": 0.0, "scales": 1.0, "variances": 1.0}.items():
+            if name in tensors.layout:
+                tensors[name][:, features] = value
+        return tensors
+
+    def fix_features(self, tensors: Tensors, features: npt.NDArray[np.bool_], means: npt.NDArray[Any]) -> None:
+        tensors["means"][:, features] = means[features]
+        tensors["scales"][:, features] = np.sqrt(2 * np.pi)
+
+    def reframe(self, tensors: Tensors, shift: npt.NDArray[Any], factor: npt.NDArray[Any]) -> Tensors:
+        with np.errstate(divide="ignore"):
+            changed = {
+                "means": lambda values: (values - shift) * factor,
+                "scales": lambda values: np.where(factor == 0, values, values / np.abs(factor)),
+                "variances": lambda values: values * factor**2,
+            }
+            values = {name: changed[name](old.astype(np.float64)) for name, old in tensors.named().items()}
+        return Tensors(tensors.layout, values, tensors.dtype)
 
     def set_components(
         self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds
@@ -182,3 +212,10 @@ class Diagonal(Covariance):
         squares = parameters["scales"].astype(np.float64) ** 2
         spread = moments["variances"][component] + apart**2
         return np.asarray((squares * spread).sum(1) - 2 * parameters.log_dets)
+
+
+def _moments(means: Floats, moments: Tensors, masses: npt.NDArray[np.float64], prior: Prior | None) -> Moments:
+    variances = moments.buffers["variances"]
+    if prior is None:
+        return Moments(means, variances, masses)
+    return Moments(means, variances, masses, prior.evidence, prior.scale)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Covariance, Work
+from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import NaturalStep, Scores, Steps
@@ -46,6 +46,7 @@ class PlainCovariance(Covariance):
         received: npt.NDArray[np.float64],
         work: Work,
         step: NaturalStep,
+        prior: Prior | None = None,
     ) -> Steps:
         samples, size = work.samples, len(parameters)
         smoothing = np.kron(*work.filters)

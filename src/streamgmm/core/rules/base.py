@@ -28,6 +28,7 @@ class Context(NamedTuple):
     bounds: Bounds
     rng: np.random.Generator
     shrunk: bool = False  # whether σ has shrunk at this check
+    scale_free: bool = False  # whether samples are standardised, so that a prior on variances is known
 
     @property
     def annealed(self) -> bool:

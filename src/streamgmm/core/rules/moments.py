@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance import Statistics
+from streamgmm.core.covariance import Prior, Statistics
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import SUMS, State
@@ -30,12 +30,20 @@ class MomentState(State):
         return cls(parameters.kind.start_moments(parameters), np.full(size, float(count)), np.zeros(size), **others)
 
 
-def merge_moments(done: Round, out: Replica, rows: range, shares: npt.NDArray[np.float64]) -> None:
+def merge_moments(
+    done: Round, out: Replica, rows: range, shares: npt.NDArray[np.float64], prior: Prior | None = None
+) -> None:
     """Merge means and moments by shares (K, R), and set the covariances that follow from them."""
+    moments = merge_statistics(done, out, rows, shares)
+    with_prior = () if prior is None else (prior,)  # kinds need not know of priors
+    out.parameters.kind.set_from_moments(out.parameters, moments, done.bounds, rows, *with_prior)
+
+
+def merge_statistics(done: Round, out: Replica, rows: range, shares: npt.NDArray[np.float64]) -> Tensors:
+    """Merge means and moments by shares (K, R), and return the moments; covariances stay."""
     to, of, *parts = (_statistics(replica) for replica in (out, done.start, *done.replicas))
-    kind = out.parameters.kind
-    kind.merge_statistics(to, of, parts, shares, rows, done.bounds)
-    kind.set_from_moments(out.parameters, to.moments, done.bounds, rows)
+    out.parameters.kind.merge_statistics(to, of, parts, shares, rows, done.bounds)
+    return to.moments
 
 
 def _statistics(replica: Replica) -> Statistics:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf, log
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance import Work
+from streamgmm.core.covariance import Prior, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules import restarts
 from streamgmm.core.rules.base import Context, Rule, merge_parameters, plain_numbers
-from streamgmm.core.rules.moments import MomentState, merge_moments
-from streamgmm.core.state import SHARES
+from streamgmm.core.rules.moments import MomentState, merge_moments, merge_statistics
+from streamgmm.core.state import BUFFER, SHARES, SUMS
 from streamgmm.native import NaturalStep, Steps
 
 MANY = 0.05  # share of the components that may be restarted without a visible jump of the loss
 COUNT_MAX = {"f": 5e4, "d": inf}  # by float type of the moments: shorter steps are rounded away in single precision
 FRESH_COUNT = 10.0  # largest count of components that must learn a new feature
+PRIOR = 0.3  # of a feature's variance: what the prior expects of a component
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
 
@@ -36,6 +37,15 @@ class NaturalState(MomentState):
     narrow_at: int = -1  # and at which it ended
     next_restart: int = 0
     recruits_left: int = 0
+    evidence: npt.NDArray[np.float64] | None = field(default=None, metadata=SUMS)  # weight received in all
+    prior_scale: npt.NDArray[Any] | None = field(default=None, metadata=BUFFER)  # in the layout of the kind
+
+    @property
+    def prior(self) -> Prior | None:
+        """The prior on variances, where samples are standardised."""
+        if self.prior_scale is None or self.evidence is None:
+            return None
+        return Prior(self.prior_scale, self.evidence)
 
 
 @dataclass(frozen=True)
@@ -131,13 +141,19 @@ class Natural(Rule[NaturalState]):
             growth=self.growth,
             hold=self._holds(context),
         )
+        if context.scale_free:
+            state.evidence = np.zeros(len(parameters))
+            state.prior_scale = parameters.kind.start_prior(parameters.n_features, parameters.dtype, PRIOR)
         if context.annealed:
             self._end_annealing(state, context)
         return state
 
     def advance(self, state: NaturalState, parameters: Parameters, work: Work) -> Steps:
-        step = NaturalStep(state.growth, self._bound(state), work.bounds, state.hold)
-        return parameters.kind.natural_steps(parameters, state.moments, state.counts, state.received, work, step)
+        prior = state.prior
+        step = NaturalStep(state.growth, self._bound(state), work.bounds, state.hold, soft=prior is not None)
+        with_prior = () if prior is None else (prior,)  # kinds need not know of priors
+        own = (state.moments, state.counts, state.received)
+        return parameters.kind.natural_steps(parameters, *own, work, step, *with_prior)
 
     def check(self, state: NaturalState, parameters: Parameters, context: Context) -> bool:
         state.hold = self._holds(context)
@@ -185,7 +201,15 @@ class Natural(Rule[NaturalState]):
         counts = np.minimum(before.counts + before.growth * total, self._bound(before))
         counts = np.where(total > 0, counts, before.counts)
         shares = np.maximum(done.column("counts"), received) / np.maximum(counts, total)[:, None]
-        (merge_parameters if before.hold else merge_moments)(done, out, rows, shares)
+        if state.evidence is not None and before.evidence is not None:
+            added = done.column("evidence") - before.evidence[:, None]
+            state.evidence[part] = (before.evidence + added.sum(1))[part]
+        if before.hold:
+            merge_parameters(done, out, rows, shares)
+            if before.prior is not None:
+                merge_statistics(done, out, rows, shares)
+        else:
+            merge_moments(done, out, rows, shares, state.prior)
         state.counts[part] = counts[part]
         state.received[part] = (before.received + total)[part]
 

@@ -81,7 +81,12 @@ template <class T> inline void prepare(const Model<T> &m, Scratch<T> &scratch) {
     scout.tried = scout.spent = 0;
 }
 
-// The best component for one sample, and its score.  IN x (padded), OUT best.
+// Below the best score by this much, a responsibility is zero in the arithmetic at hand: log(1 / epsilon).
+template <class T> constexpr double negligible_share = 36.04365338911715;
+template <> constexpr double negligible_share<float> = 15.942385152878742;
+
+// The best component for one sample, and its score. Where samples are shared out, scratch.exact gets the scores of all
+// components within reach of the best.  IN x (padded), OUT best.
 template <class T>
 inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_weights, Scratch<T> &scratch,
                              double *best) {
@@ -89,7 +94,9 @@ inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_we
     double *partial = scratch.scores, *bound = scratch.pair;
     std::uint32_t *left = scout.left;
     std::size_t winner = 0, count = 0;
+    const double reach = scratch.soft ? negligible_share<T> : 0;
     *best = -HUGE_VAL;
+    for (std::size_t k = 0; scratch.soft && k < m.components; ++k) scratch.exact[k] = -HUGE_VAL;
     auto look_closely = [&](const std::uint32_t *chosen, std::size_t number) {
         scout.spent += number * m.stride;
         compare(
@@ -98,6 +105,7 @@ inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_we
                 const std::size_t k = chosen[i];
                 const double score = score_at(m, log_weights, k, distance);
                 if (score > *best || (score == *best && k < winner)) *best = score, winner = k;
+                scratch.exact[k] = score;
             });
     };
     copy_chosen(scout, x, scout.sample, scout.level);
@@ -111,7 +119,7 @@ inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_we
     bound[promising] = -HUGE_VAL;
     for (std::size_t k = 0; k < m.components; ++k) { // without a branch, which would be unpredictable
         left[count] = std::uint32_t(k);
-        count += bound[k] >= *best;
+        count += bound[k] >= *best - reach;
     }
     for (std::size_t level = 1; level < scout_levels; ++level) {
         const std::size_t start = level * m.components * scout.level;
@@ -124,7 +132,7 @@ inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_we
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t k = left[i];
             left[kept] = k;
-            kept += score_at(m, log_weights, k, partial[k] * for_sure<T>) >= *best;
+            kept += score_at(m, log_weights, k, partial[k] * for_sure<T>) >= *best - reach;
         }
         count = kept;
     }

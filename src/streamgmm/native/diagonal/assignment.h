@@ -41,12 +41,26 @@ template <class T> inline double counted(const Scratch<T> &scratch) {
     return total / double(scratch.batch);
 }
 
+// [E25] Turns scores into weights that sum to `share`: responsibilities, without those that are negligible.
+// IN scores[components], best; OUT weights[components], which may be the scores.
+template <class T>
+inline void share_by_scores(const double *scores, std::size_t components, double best, double share, double *weights) {
+    double total = 0;
+    for (std::size_t k = 0; k < components; ++k) {
+        const bool near = scores[k] >= best - negligible_share<T>;
+        weights[k] = near ? __builtin_exp(scores[k] - best) : 0;
+        total += weights[k];
+    }
+    for (std::size_t k = 0; k < components; ++k) weights[k] *= share / total;
+}
+
 // A step of one sample: stores the weight of every component in scratch.received; returns the winner. Needs the
 // softmax. IN m, x, g; INOUT scratch, report.
 template <class T>
 inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter &g, Scratch<T> &scratch,
                               std::size_t step, const Report &report) {
     take_rows(x, step, m, scratch);
+    const bool scouted = scratch.scout.active && !scratch.gaps;
     Win win;
     if (scratch.gaps) {
         *report.terms_read += std::int64_t(m.components * m.stride);
@@ -62,8 +76,11 @@ inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter
         score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
         win = pick(g, scratch.scores, scratch.pair);
     }
+    const double best = win.max_component; // before it is bounded
+    const double *exact = scouted ? scratch.exact : scratch.scores;
     const double share = scratch.shares[0] *= influence(report.typical_loss, m.features, &win.loss, &win.max_component);
-    for (std::size_t j = 0; j < m.components; ++j)
+    if (scratch.soft && g.identity) share_by_scores<T>(exact, m.components, best, share, scratch.received);
+    for (std::size_t j = 0; j < m.components && !(scratch.soft && g.identity); ++j)
         scratch.received[j] = share * (g.identity ? double(j == win.component) : filter_weight(g, win.component, j));
     add_received(scratch.received, m.components, report);
     report.losses[step] = win.loss;
@@ -84,10 +101,17 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
     double loss = 0, max_component = 0;
     for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
     for (std::size_t n = 0; n < batch; ++n) {
-        Win win = pick(g, scratch.scores + n * m.components, scratch.pair);
+        double *scores = scratch.scores + n * m.components;
+        Win win = pick(g, scores, scratch.pair);
+        const double best = win.max_component;
         scratch.shares[n] *= influence(report.typical_loss, m.features, &win.loss, &win.max_component);
         scratch.winners[n] = win.component;
-        scratch.received[win.component] += scratch.shares[n];
+        if (scratch.soft && g.identity) {
+            share_by_scores<T>(scores, m.components, best, scratch.shares[n], scores);
+            for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] += scores[k];
+        } else {
+            scratch.received[win.component] += scratch.shares[n];
+        }
         loss += win.loss;
         max_component += win.max_component;
         ++report.wins[win.component];
@@ -98,14 +122,13 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
     report.max_components[step] = max_component / double(batch);
 }
 
-// Adds sample n, features [start, stop), to sums.  IN scratch, m; INOUT sums.
+// Adds sample n, features [start, stop), to sums with a weight.  IN scratch, m; INOUT sums.
 template <class T>
-inline void add_sample(const Scratch<T> &scratch, const Model<T> &m, std::size_t n, std::size_t start, std::size_t stop,
-                       const Sums &sums) {
+inline void add_sample(const Scratch<T> &scratch, const Model<T> &m, std::size_t n, double share, std::size_t start,
+                       std::size_t stop, const Sums &sums) {
     const double *centre = sums.centre;
     double *first = sums.first, *second = sums.second, *zeroth = sums.zeroth;
     const T *x = scratch.samples + n * m.stride + start, *present = scratch.present + n * m.stride + start;
-    const double share = scratch.shares[n];
     auto add = [&](std::size_t i, double counts) {
         const double away = double(x[i]) - centre[i], square = away * away;
         first[i] += counts * away;
@@ -137,14 +160,14 @@ inline void batch_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, 
             centre[d - start] += scratch.weights[k] * double(m.means[k * m.stride + d]);
     for (std::size_t n = 0; n < scratch.batch; ++n) {
         const std::size_t row = scratch.winners[n] * width;
-        add_sample(scratch, m, n, start, stop, {centre, first + row, second + row, zeroth + row});
+        add_sample(scratch, m, n, scratch.shares[n], start, stop, {centre, first + row, second + row, zeroth + row});
     }
     smooth(g, first, width, half, first);
     smooth(g, second, width, half, second);
     if (scratch.gaps) smooth(g, zeroth, width, half, zeroth);
 }
 
-// The same without smoothing, for one component: sums over the samples it won, about its own mean.
+// The same without smoothing, for one component: sums over the samples it won or has a share in, about its own mean.
 // OUT sums [stop - start].
 template <class T>
 inline void own_sums(const Model<T> &m, const Scratch<T> &scratch, std::size_t k, std::size_t start, std::size_t stop,
@@ -153,8 +176,11 @@ inline void own_sums(const Model<T> &m, const Scratch<T> &scratch, std::size_t k
         sums.centre[i] = double(m.means[k * m.stride + start + i]);
         sums.first[i] = sums.second[i] = sums.zeroth[i] = 0;
     }
-    for (std::size_t n = 0; n < scratch.batch; ++n)
-        if (scratch.winners[n] == k) add_sample(scratch, m, n, start, stop, sums);
+    for (std::size_t n = 0; n < scratch.batch; ++n) {
+        const double own = scratch.winners[n] == k ? scratch.shares[n] : 0;
+        const double share = scratch.soft ? scratch.scores[n * m.components + k] : own;
+        if (share > 0) add_sample(scratch, m, n, share, start, stop, sums);
+    }
 }
 
 // Calls `update(k, start, stop, sums)` for blocks of features of every component that receives weight from a batch.

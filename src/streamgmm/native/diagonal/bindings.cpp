@@ -23,8 +23,8 @@ template <class T> bool scouts(const Model<T> &m, const SampleArrays<T> &samples
            m.features >= scout_from_features && m.components > 1;
 }
 
-template <class T> WorkspaceNeeds needs(const SampleArrays<T> &samples, bool scouts) {
-    return {samples.batch_size, samples.batch_size > 1, scouts, samples.input.gaps, true};
+template <class T> WorkspaceNeeds needs(const SampleArrays<T> &samples, bool scouts, bool soft = false) {
+    return {samples.batch_size, samples.batch_size > 1, scouts, samples.input.gaps, true, soft};
 }
 
 template <class T>
@@ -47,7 +47,7 @@ void natural_steps(const ModelArrays<T> &m, const MomentArrays<T> &moments, cons
     require(state.means == m.model.means, "the natural rule needs the model's own means as the means of its moments");
     const Report &out = report.for_steps(samples.steps, m.model.components);
     LoopRuns running;
-    Workspace<T> work(m.model, needs(samples, scouts(m.model, samples, g, step.scan_all)));
+    Workspace<T> work(m.model, needs(samples, scouts(m.model, samples, g, step.scan_all), step.soft && g.identity));
     table<T>().diagonal.natural_steps(m.model, state, samples.input, samples.steps, g, step, work.scratch, out);
 }
 
@@ -78,7 +78,7 @@ void score(const ModelArrays<T> &m, const SampleArrays<T> &samples, std::optiona
                          max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
     LoopRuns running;
     const std::size_t together = rows < score_rows ? (rows ? rows : 1) : score_rows;
-    Workspace<T> work(m.model, {together, true, false, true, false});
+    Workspace<T> work(m.model, {together, true, false, true, false, false});
     table<T>().diagonal.score(m.model, samples.input, rows, work.scratch, out);
 }
 
@@ -89,12 +89,12 @@ template <class T> void refresh_log_dets(const ModelArrays<T> &m, std::size_t fi
 }
 
 template <class T>
-void rescale(const ModelArrays<T> &m, Padded<T> variances, double scale_min, double scale_max, std::size_t first,
-             std::size_t last) {
-    require(m.shaped_alike(variances), "variances must have the shape of the model's means");
+void rescale(const ModelArrays<T> &m, const MomentArrays<T> &moments, double scale_min, double scale_max,
+             std::size_t first, std::size_t last) {
+    const Moments<T> &state = moments.for_model(m);
     m.require_components(first, last);
     LoopRuns running;
-    table<T>().diagonal.rescale(m.model, variances.data(), scale_min, scale_max, first, last);
+    table<T>().diagonal.rescale(m.model, state, scale_min, scale_max, first, last);
 }
 
 template <class T>
@@ -132,10 +132,10 @@ void bind_steps(nb::module_ &m) {
         .def(
             "__init__",
             [](NaturalStep *step, double growth, double count_max, double scale_min, double scale_max, bool hold_scales,
-               bool scan_all) {
-                new (step) NaturalStep{growth, count_max, scale_min, scale_max, hold_scales, scan_all};
+               bool scan_all, bool soft) {
+                new (step) NaturalStep{growth, count_max, scale_min, scale_max, hold_scales, scan_all, soft};
             },
-            "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a, "hold_scales"_a, "scan_all"_a);
+            "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a, "hold_scales"_a, "scan_all"_a, "soft"_a);
     nb::class_<EmStep>(m, "EMStep", "Settings of stochastic-EM steps.")
         .def(
             "__init__",
@@ -163,11 +163,12 @@ template <class T> void bind_kind(nb::module_ &m, const Names &names) {
         .def("score", &score<T>, "samples"_a, "scores"_a.noconvert().none(), "log_likelihood"_a.noconvert().none(),
              "max_component"_a.noconvert().none(), "winner"_a.noconvert().none())
         .def("refresh_log_dets", &refresh_log_dets<T>, "first"_a, "last"_a)
-        .def("rescale", &rescale<T>, "variances"_a.noconvert(), "scale_min"_a, "scale_max"_a, "first"_a, "last"_a);
+        .def("rescale", &rescale<T>, "moments"_a, "scale_min"_a, "scale_max"_a, "first"_a, "last"_a);
     model.attr("dtype") = nb::module_::import_("numpy").attr("dtype")(names.dtype);
     nb::class_<MomentArrays<T>>(m, names.moments, "Running moments of every component.")
-        .def(nb::init<Padded<T>, Padded<T>, Vector>(), "means"_a.noconvert(), "variances"_a.noconvert(),
-             "masses"_a.noconvert());
+        .def(nb::init<Padded<T>, Padded<T>, Vector, std::optional<Vector>, std::optional<Padded<T>>>(),
+             "means"_a.noconvert(), "variances"_a.noconvert(), "masses"_a.noconvert(), "evidence"_a.noconvert().none(),
+             "prior"_a.noconvert().none());
     nb::class_<PairArrays<T>>(m, names.pair, "Two arrays to merge: means, and variances or scales.")
         .def(nb::init<Padded<T>, Padded<T>>(), "means"_a.noconvert(), "second"_a.noconvert());
     m.def("merge_rows", &merge_rows<T>, "out"_a, "start"_a, "replicas"_a, "shares"_a.noconvert(),

@@ -84,11 +84,12 @@ void em_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, EmS
             const double mass = (1 - rho * whole) * moments.masses[k] + gained;
             moments.masses[k] = mass > 1e-300 ? mass : 1e-300;
             if (!step.accumulate) m.logits[k] = __builtin_log(moments.masses[k]);
+            if (moments.evidence) moments.evidence[k] += scratch.received[k];
             if (scratch.received[k] < negligible<T>) continue;
             em_row(m, moments, k, gained < mass ? gained / mass : 1.0, most_variance(step.scale_min), scratch);
             if (!step.accumulate)
-                m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m.features,
-                                          m.stride, T(step.scale_min), T(step.scale_max));
+                m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m,
+                                          T(step.scale_min), T(step.scale_max), blend(moments, k));
         }
     }
 }

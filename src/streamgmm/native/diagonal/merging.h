@@ -40,12 +40,12 @@ void merge_rows(Merge<T> merge, std::size_t stride, std::size_t first, std::size
     for (std::size_t k = first; k < last; ++k) merge_row(merge, k, stride, means + k * stride, second + k * stride);
 }
 
-// [E15] Scales and log-determinants of components [first, last) from their variances.  INOUT m, IN variances.
+// [E15] Scales and log-determinants of components [first, last) from their moments.  INOUT m, IN moments.
 template <class T>
-void rescale(Model<T> m, const T *variances, double scale_min, double scale_max, std::size_t first, std::size_t last) {
+void rescale(Model<T> m, Moments<T> moments, double scale_min, double scale_max, std::size_t first, std::size_t last) {
     for (std::size_t k = first; k < last; ++k)
-        m.log_dets[k] = scales_of(variances + k * m.stride, m.scales + k * m.stride, m.features, m.stride, T(scale_min),
-                                  T(scale_max));
+        m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m, T(scale_min),
+                                  T(scale_max), blend(moments, k));
 }
 
 } // namespace

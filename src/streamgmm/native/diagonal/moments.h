@@ -32,15 +32,38 @@ template <class T> inline void move_means(const T *x, T *means, std::size_t stri
     }
 }
 
+// [E24] A variance with its prior: keep * v + add * prior, at least the smallest. Without a prior it stays as it is.
+template <class T> struct Blend {
+    T keep, add;
+    const T *prior; // [2, stride] or null
+};
+
+constexpr double most_evidence = 1000; // the prior never fades beyond this: columns of zeros have rare values, too
+
+// The prior counts like one sample, so it fades with the weight that a component has received.
+template <class T> inline Blend<T> blend(const Moments<T> &moments, std::size_t k) {
+    if (!moments.prior) return {T(1), T(0), nullptr};
+    const double n = moments.evidence[k] < most_evidence ? moments.evidence[k] : most_evidence;
+    return {T(n / (n + 1)), T(1 / (n + 1)), moments.prior};
+}
+
 // [E15] Scales of one component from its variances, clipped to their bounds.
 // IN variances, OUT scales; returns the log-determinant.
 template <class T>
-inline double scales_of(const T *variances, T *scales, std::size_t features, std::size_t stride, T scale_min,
-                        T scale_max) {
+inline double scales_of(const T *variances, T *scales, const Model<T> &model, T scale_min, T scale_max,
+                        const Blend<T> &with) {
+    const std::size_t features = model.features, stride = model.stride;
     LogProduct<T> product;
     const T least = T(1) / (scale_max * scale_max), most = T(1) / (scale_min * scale_min);
     for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
         Pack<T> v = load(variances + d);
+        if (with.prior) {
+            const Pack<T> p = load(with.prior + d), smallest = load(with.prior + stride + d);
+            UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+                const auto blended = with.keep * v.v[i] + with.add * p.v[i];
+                v.v[i] = blended > smallest.v[i] ? blended : smallest.v[i];
+            }
+        }
         UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
             using V = typename Lanes<T>::vector;
             const V low = V{} + least, high = V{} + most, top = V{} + scale_max;

@@ -18,31 +18,36 @@ inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &ste
         if (w < negligible<T>) continue;
         const T r = T(earned_rate(moments.masses + j, w, step));
         const std::size_t row = j * m.stride;
-        if (step.hold_scales) {
+        if (moments.evidence) moments.evidence[j] += w;
+        if (step.hold_scales && !moments.evidence) {
             if (scratch.gaps) remember(scratch, m.means + row, m.means + row, m.stride);
             move_means(scratch.samples, m.means + row, m.stride, r);
             if (scratch.gaps) take_back(scratch, m.means + row, m.means + row, m.stride);
             continue;
         }
         move_known(scratch, m.means + row, moments.variances + row, m.stride, r, T(most_variance(step.scale_min)));
-        m.log_dets[j] = scales_of(moments.variances + row, m.scales + row, m.features, m.stride, T(step.scale_min),
-                                  T(step.scale_max));
+        if (step.hold_scales) continue;
+        m.log_dets[j] = scales_of(moments.variances + row, m.scales + row, m, T(step.scale_min), T(step.scale_max),
+                                  blend(moments, j));
     }
 }
 
 template <class T>
 inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, const NaturalStep &step,
                           Scratch<T> &scratch) {
-    double *rates = scratch.scores; // the scores of this batch are no longer needed
-    for (std::size_t k = 0; k < m.components; ++k)
+    double *rates = scratch.pair; // free once winners are known
+    const bool learns_variances = !step.hold_scales || moments.evidence;
+    for (std::size_t k = 0; k < m.components; ++k) {
         rates[k] = scratch.received[k] < negligible<T> ? 0 : earned_rate(moments.masses + k, scratch.received[k], step);
+        if (moments.evidence) moments.evidence[k] += scratch.received[k];
+    }
     with_sums(m, g, scratch, [&](std::size_t k, std::size_t start, std::size_t stop, const Sums &sums) {
         const double *centre = sums.centre, *first = sums.first, *second = sums.second, *zeroth = sums.zeroth;
         const double mass = scratch.received[k], most = most_variance(step.scale_min);
         T *mean = m.means + k * m.stride + start, *variance = moments.variances + k * m.stride + start;
         T unused[block_features]; // takes the variances if scales are held
-        T *varies = step.hold_scales ? unused : variance;
-        for (std::size_t i = 0; step.hold_scales && i < stop - start; ++i) unused[i] = variance[i];
+        T *varies = learns_variances ? variance : unused;
+        for (std::size_t i = 0; !learns_variances && i < stop - start; ++i) unused[i] = variance[i];
         for (std::size_t i = 0; !zeroth && i < stop - start; ++i) {
             const double c = double(mean[i]) - centre[i];
             move_by_sums(first[i] - mass * c, second[i] - 2 * c * first[i] + mass * c * c, mass, rates[k], most,
@@ -58,8 +63,8 @@ inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, con
     });
     for (std::size_t k = 0; k < m.components && !step.hold_scales; ++k)
         if (scratch.received[k] >= negligible<T>)
-            m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m.features, m.stride,
-                                      T(step.scale_min), T(step.scale_max));
+            m.log_dets[k] = scales_of(moments.variances + k * m.stride, m.scales + k * m.stride, m, T(step.scale_min),
+                                      T(step.scale_max), blend(moments, k));
 }
 
 // Steps over consecutive rows of x. The rule updates the weights of components at its checks, not here.
@@ -71,9 +76,10 @@ void natural_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
     for (std::size_t t = 0; t < steps; ++t) {
         if (scratch.batch == 1) {
-            const std::size_t winner = assign_one(m, x, g, scratch, t, report);
+            assign_one(m, x, g, scratch, t, report);
             natural_one(m, moments, step, scratch);
-            if (scratch.scout.active) follow(m, scratch.scout, winner);
+            for (std::size_t k = 0; scratch.scout.active && k < m.components; ++k)
+                if (scratch.received[k] >= negligible<T>) follow(m, scratch.scout, k);
         } else {
             assign_many(m, x, g, scratch, t, report);
             natural_batch(m, moments, g, step, scratch);

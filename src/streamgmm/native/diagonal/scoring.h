@@ -196,7 +196,7 @@ inline void score_many(const Model<T> &m, const Input<T> &x, std::size_t begin, 
 
 // Scores of the padded samples in scratch.  IN m, INOUT scratch.
 template <class T> inline void score_batch(const Model<T> &m, Scratch<T> &scratch) {
-    const Input<T> padded = {scratch.samples, nullptr, T(1), m.stride, nullptr, false};
+    const Input<T> padded = {scratch.samples, nullptr, T(1), m.stride, nullptr, false, {}};
     score_many(m, padded, 0, m.stride, scratch.batch, scratch.shifted, scratch.log_weights, scratch.scores);
     if (!scratch.gaps) return;
     for (std::size_t n = 0; n < scratch.batch; ++n) {

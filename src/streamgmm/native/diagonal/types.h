@@ -16,6 +16,8 @@ template <class T> struct Model {
 template <class T> struct Moments {
     T *means, *variances; // [components, stride]; means may be the model's own
     double *masses;       // [components] counts (natural), or mean responsibilities (stochastic EM)
+    double *evidence;     // [components] weight received in all, or null without a prior
+    const T *prior;       // [2, stride] the variance that a prior of weight 1 expects, and the smallest one; or null
 };
 
 struct SgdStep {
@@ -25,8 +27,9 @@ struct SgdStep {
 
 struct NaturalStep {
     double growth, count_max, scale_min, scale_max;
-    bool hold_scales; // move means only
+    bool hold_scales; // move means only; with a prior also the variances, but not the scales
     bool scan_all;    // no early abandoning
+    bool soft;        // once nothing reaches a neighbour, share samples out by responsibilities
 };
 
 struct EmStep {
@@ -54,7 +57,8 @@ template <class T> struct Scout {
 template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
     T *shifted;           // [components + 1, stride] (means - centre) * scales, then the centre
-    double *scores;       // [batch, components]
+    double *scores;       // [batch, components]; weights of samples where they are shared out
+    double *exact;        // [components] scores of candidates for a share, the lowest number for others
     double *weights;      // [components, padded to whole packs]
     double *log_weights;  // [components]
     double *received;     // [components] weight that each component receives in a step
@@ -66,6 +70,7 @@ template <class T> struct Scratch {
     T *before;            // [2, stride] rows before the step; unused without gaps
     std::size_t batch, sum_features;
     bool gaps; // whether a sample of this step has gaps
+    bool soft; // whether samples are shared out by responsibilities
     Scout<T> scout;
 };
 
@@ -89,8 +94,7 @@ template <class T> struct Merge {
 template <class T> struct DiagonalLoops {
     void (*refresh_log_dets)(Model<T>, std::size_t first, std::size_t last);
     void (*merge_rows)(Merge<T>, std::size_t stride, std::size_t first, std::size_t last, T *means, T *second);
-    void (*rescale)(Model<T>, const T *variances, double scale_min, double scale_max, std::size_t first,
-                    std::size_t last);
+    void (*rescale)(Model<T>, Moments<T>, double scale_min, double scale_max, std::size_t first, std::size_t last);
     void (*score)(Model<T>, Input<T> x, std::size_t rows, Scratch<T>, Answers);
     void (*sgd_steps)(Model<T>, Input<T> x, std::size_t steps, Filter, SgdStep, Scratch<T>, Report);
     void (*natural_steps)(Model<T>, Moments<T>, Input<T> x, std::size_t steps, Filter, NaturalStep, Scratch<T>, Report);

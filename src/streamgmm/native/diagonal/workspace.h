@@ -20,6 +20,7 @@ struct WorkspaceNeeds {
     bool scouts; // early abandoning
     bool gaps;
     bool learns; // samples are kept for an update
+    bool soft;   // samples are shared out by responsibilities
 };
 
 template <class T> class Workspace {
@@ -36,17 +37,18 @@ template <class T> class Workspace {
         std::size_t sum_features = needs.many ? 4096 / k / 32 * 32 : 0;
         if (needs.many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
         winners.resize(batch);
-        double *at = aligned(numbers, batch * (k + 1) + padded + 4 * k + 4 * k * sum_features + 2 * 1024);
+        double *at = aligned(numbers, batch * (k + 1) + padded + 5 * k + 4 * k * sum_features + 2 * 1024);
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
-               *pair = take(2 * k), *shares = take(batch), *sums = take(4 * k * sum_features + 2 * 1024);
+               *pair = take(2 * k), *exact = take(k), *shares = take(batch),
+               *sums = take(4 * k * sum_features + 2 * 1024);
         const std::size_t held = needs.learns ? batch * m.stride : m.stride;
         T *rows = aligned(samples, held), *products = aligned(shifted, needs.many ? (k + 1) * m.stride : 0);
         T *present = needs.gaps ? aligned(known, held + 2 * m.stride) : rows;
         T *before = needs.gaps ? present + held : rows;
-        scratch = {
-            rows,           products, scores,  weights, log_weights, received,     pair,  sums,
-            winners.data(), shares,   present, before,  batch,       sum_features, false, scout(m, needs.scouts)};
+        scratch = {rows,     products, scores,       exact,          weights,    log_weights,
+                   received, pair,     sums,         winners.data(), shares,     present,
+                   before,   batch,    sum_features, false,          needs.soft, scout(m, needs.scouts)};
     }
 
     Workspace(const Workspace &) = delete; // scratch points into it

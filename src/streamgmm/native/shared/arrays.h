@@ -68,13 +68,15 @@ template <class Array> std::size_t row_stride(const Array &x) {
 
 // Whole batches of consecutive rows.
 template <class T> struct SampleArrays {
-    NumbersOrBytes rows;          // IN [samples, features]
-    std::optional<Vector> shares; // IN [samples]
+    NumbersOrBytes rows;            // IN [samples, features]
+    std::optional<Vector> shares;   // IN [samples]
+    std::optional<Padded<T>> frame; // INOUT [5, features]: the rows of Frame
     std::size_t batch_size, steps;
     Input<T> input;
 
-    SampleArrays(NumbersOrBytes x, double factor, std::size_t batch, bool gaps, std::optional<Vector> shares_of_rows)
-        : rows(std::move(x)), shares(std::move(shares_of_rows)), batch_size(batch) {
+    SampleArrays(NumbersOrBytes x, double factor, std::size_t batch, bool gaps, std::optional<Vector> shares_of_rows,
+                 std::optional<Padded<T>> frame_of_rows)
+        : rows(std::move(x)), shares(std::move(shares_of_rows)), frame(std::move(frame_of_rows)), batch_size(batch) {
         const bool bytes = rows.dtype() == nb::dtype<std::uint8_t>();
         require(bytes || rows.dtype() == nb::dtype<T>(), "samples must be bytes or have the dtype of the means");
         require(bytes || factor == 1, "only bytes take a factor");
@@ -83,10 +85,18 @@ template <class T> struct SampleArrays {
         steps = rows.shape(0) / batch;
         const std::size_t stride = row_stride(rows);
         const double *weights = shares ? shares->data() : nullptr;
+        require(!frame || (frame->shape(0) == 5 && frame->shape(1) == rows.shape(1)),
+                "a frame must have the shape (5, features)");
+        Frame<T> place = {};
+        if (frame) {
+            T *at = frame->data();
+            const std::size_t d = frame->shape(1);
+            place = {at, at + d, at + 2 * d, at + 3 * d, at + 4 * d};
+        }
         if (bytes)
-            input = {nullptr, static_cast<const std::uint8_t *>(rows.data()), T(factor), stride, weights, false};
+            input = {nullptr, static_cast<const std::uint8_t *>(rows.data()), T(factor), stride, weights, false, place};
         else
-            input = {static_cast<const T *>(rows.data()), nullptr, T(1), stride, weights, gaps};
+            input = {static_cast<const T *>(rows.data()), nullptr, T(1), stride, weights, gaps, place};
     }
 };
 

@@ -22,6 +22,15 @@ struct Filter {
     bool identity; // the width is so small that nothing reaches a neighbour
 };
 
+// [E23] A sample is (row - shift) * unit, feature by feature; null pointers leave rows as they are. Sums over the
+// samples taken, clipped to +-frame_clip, tell whether the frame still fits.
+template <class T> struct Frame {
+    const T *shift, *unit;     // [features]
+    T *known, *sums, *squares; // INOUT [features] number of values, and sums of them and of their squares
+};
+
+constexpr double frame_clip = 10;
+
 // Rows of data: numbers of the model's type, or bytes times a factor.
 template <class T> struct Input {
     const T *numbers;          // null if the rows are bytes
@@ -30,6 +39,7 @@ template <class T> struct Input {
     std::size_t stride;   // between rows
     const double *shares; // weight of each row, or null
     bool gaps;            // NaN marks a missing value
+    Frame<T> frame;       // how rows become samples
 };
 
 // What steps report.

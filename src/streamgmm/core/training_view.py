@@ -1,0 +1,129 @@
+"""What is known of a training at any moment."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.annealing import Schedule
+from streamgmm.core.batches import PartialBatch
+from streamgmm.core.control import Check, Control
+from streamgmm.core.engine import Engine, Replica
+from streamgmm.core.mixture import Mixture
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.rules import Context, Rule
+from streamgmm.core.settings import Settings
+from streamgmm.core.standardisation import Standardisation
+
+
+class TrainingView(ABC):
+    """The figures of a `Trainer`, which learns; nothing here changes anything."""
+
+    settings: Settings
+    engine: Engine
+    rule: Rule[Any]
+    _main: Replica
+    _control: Control
+    _engine_state: Any
+    _pending: PartialBatch
+    _standard: Standardisation | None
+
+    def _context(self, shrunk: bool = False) -> Context:
+        """What a rule may look at."""
+        raise NotImplementedError
+
+    @property
+    def parameters(self) -> Parameters:
+        """Live parameters; they show everything learned after ``settle``."""
+        return self._main.parameters
+
+    @property
+    def mixture(self) -> Mixture:
+        """A view of the live parameters, in the units of the rows. Use it immediately: training changes it."""
+        if self._standard is None:
+            return Mixture.view(self._main.parameters)
+        return Mixture.view(self._standard.answer(self._main))
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per step."""
+        return int(self.settings.batch_size)
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.parameters)
+
+    @property
+    def n_features(self) -> int:
+        """Width of a sample."""
+        return self.parameters.n_features
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float type of the parameters."""
+        return self.parameters.dtype
+
+    @property
+    def n_samples(self) -> int:
+        """Samples received, including those of an incomplete batch."""
+        waiting = 0 if self._standard is None else len(self._standard)
+        return self._control.samples + len(self._pending) + waiting
+
+    @property
+    def n_pending(self) -> int:
+        """Samples that wait for the rest of their batch."""
+        return len(self._pending)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Settings of the annealing."""
+        return self._control.schedule
+
+    @property
+    def sigma(self) -> float:
+        """Width of the annealing."""
+        return self._control.sigma
+
+    @property
+    def annealed(self) -> bool:
+        """Whether σ has reached its minimum."""
+        return self.sigma <= self.schedule.sigma_min
+
+    @property
+    def learning_rate(self) -> float:
+        """The rule's current learning rate."""
+        return self.rule.learning_rate(self.engine.latest(self._main, self._engine_state).state)
+
+    @property
+    def live(self) -> int:
+        """Components that win at least a tenth of an even share of recent samples."""
+        return self._control.live
+
+    @property
+    def usage(self) -> npt.NDArray[np.float64]:
+        """Share of recent samples that each component has won, (K,)."""
+        return self._control.usage
+
+    @property
+    def finished(self) -> bool:
+        """Whether training has lasted long enough for the model to be reliable."""
+        return self.rule.finished(self._main.state, self._context())
+
+    @property
+    def typical_loss(self) -> tuple[float, float]:
+        """Level and deviation of recent losses ([E20])."""
+        _, level, deviation = self._main.typical_loss.tolist()
+        return level, deviation
+
+    def current(self) -> Check:
+        """Return the current figures in the form of a check."""
+        return self._control.check(self.learning_rate, shrunk=False, drift=False, offset=self._offset)
+
+    @property
+    def _offset(self) -> float:
+        """What log-likelihoods of samples gain when they are expressed for rows."""
+        return 0.0 if self._standard is None else self._standard.offset

@@ -1,0 +1,145 @@
+"""[E23] Rows in a frame: the kernel learns (row − shift)·unit, whatever the rule, and sums what it has seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgmm.core import reference as eq
+from streamgmm.core.grid import filters, torus
+from streamgmm.native import EMStep, NaturalStep, Samples, SGDStep, diagonal
+from tests.kernels import BOUNDS, Mixture, random_mixture
+from tests.kernels.test_gaps_and_shares import with_gaps
+
+RULES = ["sgd", "natural", "soft", "sem"]
+SIZES = [(5, 7), (5, 129)]
+
+
+def frame_of(rng: np.random.Generator, features: int, dtype: type) -> np.ndarray:
+    """A frame of features with all kinds of locations and units, some of them mirrored."""
+    frame = np.zeros((5, features), dtype)
+    frame[0] = rng.uniform(-100, 100, features)
+    frame[1] = rng.choice([-1, 1], features) * np.exp(rng.normal(0, 2, features))
+    return frame
+
+
+def rows_in(frame: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Rows that are (nearly) the samples z in this frame."""
+    shift, unit = frame[:2].astype(np.float64)
+    return (shift + z / unit).astype(frame.dtype)
+
+
+def learned(rule: str, p: Mixture, x: np.ndarray, sigma: float, **reading: Any) -> list[np.ndarray]:
+    """Everything that one call changes, and its losses; ``p`` itself stays."""
+    p, size = p.copy(), len(p)
+    samples, g, variances, counts = (
+        Samples(x, **reading),
+        filters(torus(size), sigma),
+        p.variances(),
+        np.full(size, 7.0),
+    )
+    if rule == "sgd":
+        report = diagonal.sgd_steps(p.model, samples, g, SGDStep(0.01, BOUNDS))
+    elif rule == "sem":
+        counts = eq.weights(p.logits)
+        step = EMStep(rate=0.3, exponent=0.7, rate_min=0.01, first_step=3, scale_bounds=BOUNDS)
+        report = diagonal.em_steps(p.model, p.moments(variances, counts), samples, step)
+    else:
+        natural = NaturalStep(growth=0.2, count_max=15.0, scale_bounds=BOUNDS, soft=rule == "soft")
+        report = diagonal.natural_steps(p.model, p.moments(variances, counts), samples, g, natural, np.zeros(size))
+    return [p.means, p.scales, p.logits, p.log_dets, variances, counts, report.losses, report.received, report.wins]
+
+
+def assert_identical(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 16])
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(("components", "features"), SIZES)
+def test_rows_in_a_frame_are_samples(
+    width: str, rule: str, dtype: type, batch_size: int, gaps: bool, components: int, features: int
+) -> None:
+    """Bit for bit what samples teach that were computed before; and the sums are those of the reference."""
+    rng = np.random.default_rng([features, batch_size])
+    p = random_mixture(rng, components, features, dtype)
+    frame = frame_of(rng, features, dtype)
+    x = rows_in(frame, rng.normal(0, 1, (96, features)))
+    x[3, 2], x[60, 5] = rows_in(frame, np.full((1, features), 40.0))[0, 2], -1e9  # beyond what is summed
+    x = with_gaps(x) if gaps else x
+    z = eq.in_frame(x, frame[0], frame[1])
+    assert z.dtype == dtype
+    sums = eq.frame_sums(z.astype(np.float64))
+    for sigma in (0.8, 0.01):
+        own = frame.copy()
+        found = learned(rule, p, x, sigma, batch_size=batch_size, gaps=gaps, frame=own)
+        assert_identical(found, learned(rule, p, z, sigma, batch_size=batch_size, gaps=gaps))
+        np.testing.assert_array_equal(own[:2], frame[:2])
+        np.testing.assert_array_equal(own[2], sums[0])
+        tolerance = 1e-4 if dtype is np.float32 else 1e-11
+        np.testing.assert_allclose(own[3:], sums[1:], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_go_on_from_call_to_call(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    p = random_mixture(rng, 5, 7, dtype)
+    whole = frame_of(rng, 7, dtype)
+    parts = whole.copy()
+    x = rows_in(whole, rng.normal(0, 1, (40, 7)))
+    learned("natural", p, x, 0.01, frame=whole)
+    for part in (x[:11], x[11:]):
+        learned("natural", p, part, 0.01, frame=parts)
+    np.testing.assert_array_equal(parts, whole)
+    assert (whole[2] == 40).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 16])
+@pytest.mark.parametrize("features", [1, 33, 784])
+def test_bytes_in_a_frame_are_the_numbers_they_are(
+    width: str, rule: str, dtype: type, batch_size: int, features: int
+) -> None:
+    rng = np.random.default_rng(features)
+    rows = rng.integers(256, size=(96, features), dtype=np.uint8)
+    p = random_mixture(rng, 9, features, dtype)
+    frame = np.zeros((5, features), dtype)
+    for factor in (1.0, 1 / 255):
+        frame[0], frame[1] = factor * rng.uniform(0, 255, features), rng.uniform(0.01, 0.1, features) / factor
+        here, there = frame.copy(), frame.copy()
+        found = learned(rule, p, rows, 0.01, batch_size=batch_size, factor=factor, frame=here)
+        numbers = rows.astype(dtype) * dtype(factor)
+        assert_identical(found, learned(rule, p, numbers, 0.01, batch_size=batch_size, frame=there))
+        np.testing.assert_array_equal(here, there)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_a_frame_without_shift_and_unit_changes_nothing(width: str, rule: str, dtype: type, batch_size: int) -> None:
+    rng = np.random.default_rng(1)
+    p = random_mixture(rng, 6, 129, dtype)
+    x = rng.random((96, 129)).astype(dtype)
+    frame = np.zeros((5, 129), dtype)
+    frame[1] = 1
+    for sigma in (0.8, 0.01):
+        found = learned(rule, p, x, sigma, batch_size=batch_size, frame=frame)
+        assert_identical(found, learned(rule, p, x, sigma, batch_size=batch_size))
+
+
+def test_frames_that_do_not_fit_are_refused() -> None:
+    p = random_mixture(np.random.default_rng(0), 4, 3)
+    x = np.zeros((6, 3))
+    for shape in ((5, 4), (5, 2), (2, 3), (6, 3)):
+        with pytest.raises(ValueError, match=r"a frame must have the shape \(5, features\)"):
+            learned("natural", p, x, 1.0, frame=np.ones(shape))
+    wrong: list[np.ndarray] = [np.ones((5, 3), np.float32), np.ones((10, 3))[::2], np.ones(15), np.ones((5, 3), int)]
+    for frame in wrong:  # never a silent copy, whose sums would be lost
+        with pytest.raises(TypeError):
+            learned("natural", p, x, 1.0, frame=frame)
