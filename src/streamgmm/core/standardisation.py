@@ -20,6 +20,7 @@ from streamgmm.native import Rows
 
 WARM_UP = 200  # rows that are kept until the first frame is known
 BOUNDS = Bounds(1e-5, 1e5)  # of scales, in deviations of a feature
+LONGEST = 1000  # samples between two looks at the frame
 HELD_PRECISION = 20.0  # of samples, while the annealing is wide
 
 
@@ -40,6 +41,7 @@ class Standardisation:
         self._smallest = 0.0 if precision_max is None else 1 / precision_max
         self._first = PartialBatch(n_features, dtype, WARM_UP)
         self._frame: Frame | None = None
+        self._next_update = 0  # samples at which the frame is looked at again
 
     def __len__(self) -> int:
         """Rows that wait for the first frame."""
@@ -100,10 +102,14 @@ class Standardisation:
             main.parameters.kind.cap_prior(scale, self._smallest * self._frame.values[1].astype(np.float64) ** 2)
 
     def update(self, main: Replica, control: Control, rule: Rule[Any]) -> None:
-        """End a period: move the frame where it no longer fits, and all parameters with it."""
-        if self._frame is None:
+        """End a period: move the frame where it no longer fits, and all parameters with it.
+
+        The longer the training, the rarer it is looked at, but at least every ``LONGEST`` samples.
+        """
+        if self._frame is None or control.samples < self._next_update:
             return
         assert main.frame is not None
+        self._next_update = control.samples + min(LONGEST, control.samples // 10)
         self._frame.values = main.frame
         before = self._frame.log_volume
         move = self._frame.update(2 * rule.memory)
@@ -174,12 +180,16 @@ class Standardisation:
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return every array by name."""
         first = {"first.rows": self._first.rows, "first.shares": self._first.shares}
-        return first if self._frame is None else {f"frame.{n}": v for n, v in self._frame.tensors().items()}
+        if self._frame is None:
+            return first
+        frame = {f"frame.{n}": v for n, v in self._frame.tensors().items()}
+        return {**frame, "frame.next_update": np.array(self._next_update)}
 
     def restore(self, tensors: Mapping[str, npt.NDArray[Any]], main: Replica) -> None:
         """Take the state that ``tensors`` describe; raise an exception if they are damaged."""
         own = {n.removeprefix("frame."): v for n, v in tensors.items() if n.startswith("frame.")}
         if own:
+            self._next_update = int(own["next_update"])
             self._frame = Frame.from_tensors(own)
             main.frame = self._frame.values
         else:

@@ -19,9 +19,16 @@ inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std
     if (!x.frame.shift) return;
     // a loop of its own: fused with the product above, bytes would differ from the numbers they are
     for (std::size_t d = 0; d < features; ++d) to[d] = (to[d] - x.frame.shift[d]) * x.frame.unit[d];
-    for (std::size_t d = 0; d < features; ++d) {
+    const T most = T(frame_clip);
+    for (std::size_t d = 0; !x.gaps && d < features; ++d) {
+        const T low = to[d] > -most ? to[d] : -most, z = low < most ? low : most;
+        x.frame.known[d] += T(1);
+        x.frame.sums[d] += z;
+        x.frame.squares[d] += z * z;
+    }
+    for (std::size_t d = 0; x.gaps && d < features; ++d) {
         const bool known = to[d] == to[d];
-        const T low = to[d] > -T(frame_clip) ? to[d] : -T(frame_clip), z = low < T(frame_clip) ? low : T(frame_clip);
+        const T low = to[d] > -most ? to[d] : -most, z = low < most ? low : most;
         x.frame.known[d] += known ? T(1) : T(0);
         x.frame.sums[d] += known ? z : T(0);
         x.frame.squares[d] += known ? z * z : T(0);
