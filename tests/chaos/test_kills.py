@@ -80,7 +80,7 @@ def kill_and_resume_source(tmp_path: Path, source: Path | str, kills: int, *more
     train(source, tmp_path / "whole", *more)
     lasts = json.loads((tmp_path / "whole" / EVENTS).read_text().splitlines()[-1])["seconds"]
     moments, out, killed = random.Random(0), tmp_path / "killed", 0
-    for _ in range(kills):
+    for number in range(kills):
         before = written(out)
         going = subprocess.Popen(
             [*COMMAND, "train", str(source), "--out", str(out), *SETTINGS, *more, "--resume"],
@@ -91,7 +91,8 @@ def kill_and_resume_source(tmp_path: Path, source: Path | str, kills: int, *more
         while going.poll() is None and written(out) == before:
             time.sleep(0.005)
         try:
-            going.wait(timeout=moments.uniform(0.0, 0.8 / kills) * lasts)
+            # the first one at once, so that a fast machine is killed, too
+            going.wait(timeout=moments.uniform(0.0, 0.8 / kills) * lasts if number else 0)
         except subprocess.TimeoutExpired:
             os.killpg(going.pid, signal.SIGKILL)
             going.wait()
