@@ -232,6 +232,35 @@ def test_overlapping_clusters_in_one_pass() -> None:
         assert ours.score(test) > theirs.score(test) - 0.01
 
 
+@pytest.mark.parametrize("rule", ["sgd", "sem"])
+def test_rules_without_a_prior_are_refused(rule: str) -> None:
+    with pytest.raises(ValueError, match=f"scale='auto' does not support rule='{rule}'"):
+        StreamingGaussianMixture(4, scale="auto", rule=rule).fit(rows(300))
+
+
+def test_resizing_keeps_the_frame() -> None:
+    x = rows(2000) * [1, 1e6, 1e-3, 50] + 7
+    trainer = trained(x)
+    before = trainer.mixture.log_prob(x).mean()
+    trainer.resize([5, 4, 3, 2, 1, 0])
+    assert trainer.mixture.log_prob(x).mean() == pytest.approx(before, rel=1e-9)
+    trainer.feed(x)
+    assert trainer.mixture.log_prob(x).mean() > before - 1
+    with pytest.raises(ValueError, match="does not support new features"):
+        trainer.add_features(1)
+
+
+def test_the_page_shows_means_in_the_units_of_the_data(tmp_path: Path) -> None:
+    from streamgmm.dashboard.follower import read_model
+
+    x = rows(1500) * [1, 1e6, 1e-3, 50] + 7
+    model = StreamingGaussianMixture(6, scale="auto", random_state=0).partial_fit(x)
+    model.save(tmp_path / "model.safetensors")
+    shown = read_model(tmp_path / "model.safetensors")
+    assert shown is not None
+    np.testing.assert_allclose(shown.means, model.means_, rtol=1e-5, atol=1e-3)
+
+
 def test_rows_of_weight_zero_do_not_count() -> None:
     x = rows(300)
     weights = np.ones(300)

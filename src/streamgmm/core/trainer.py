@@ -273,7 +273,8 @@ class Trainer(TrainingView):
         if chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= self.n_components:
             raise ValueError(f"components are {components!r}; expected numbers from 0 to {self.n_components - 1}.")
         self._end_round()
-        self._main = Replica(self.parameters.select(chosen), self._main.state.select(chosen), self._main.typical_loss)
+        main = self._main
+        self._main = Replica(main.parameters.select(chosen), main.state.select(chosen), main.typical_loss, main.frame)
         self.settings = replace(self._without_inits(), n_components=len(chosen))
         self.grid = self.settings.make_grid()
         self._control.select(chosen)
@@ -288,6 +289,8 @@ class Trainer(TrainingView):
         count : int
             Number of new features, which come after those there are.
         """
+        if self._standard is not None:
+            raise ValueError("scale='auto' does not support new features; use scale='none'.")
         checks = self._learn_pending()
         self._end_round()
         old = self.parameters

@@ -37,7 +37,7 @@ class TrainingView(ABC):
 
     @property
     def parameters(self) -> Parameters:
-        """Live parameters; they show everything learned after ``settle``."""
+        """Live parameters, in units of deviations with ``scale="auto"``; they show everything after ``settle``."""
         return self._main.parameters
 
     @property

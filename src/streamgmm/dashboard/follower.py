@@ -68,7 +68,11 @@ def read_model(path: Path) -> Model | None:
     """
     try:
         header, tensors = read_model_file(path)
-        means = tensors["parameters.means"].astype(np.float32)
+        means = tensors["parameters.means"]
+        if "frame.values" in tensors:
+            shift, unit = tensors["frame.values"][:2]
+            means = shift + means / unit
+        means = means.astype(np.float32)
         logits = tensors["parameters.logits"]
         weights = np.exp(logits - logits.max())
         none = np.empty(0)

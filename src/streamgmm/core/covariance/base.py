@@ -148,9 +148,9 @@ class Covariance(ABC):
     def marginal(self, parameters: Parameters, features: Sequence[int]) -> Parameters:
         """Return the distribution of some features alone."""
 
-    def supports(self, steps: str) -> bool:
-        """Return whether the kind implements ``"sgd_steps"``, ``"natural_steps"`` or ``"em_steps"``."""
-        return getattr(type(self), steps) is not getattr(Covariance, steps)
+    def supports(self, method: str) -> bool:
+        """Return whether the kind implements an optional method, such as ``"sgd_steps"`` or ``"reframe"``."""
+        return getattr(type(self), method) is not getattr(Covariance, method)
 
     def feature_variances(self, parameters: Parameters) -> Floats:
         """Return the variance of every feature in every component: (K, D)."""

@@ -252,6 +252,11 @@ class Rule(ABC, Generic[S]):
         return inf
 
     @property
+    def supports_raw_data(self) -> bool:
+        """Whether the rule learns standardised samples with a prior on variances (``scale="auto"``)."""
+        return False
+
+    @property
     def supports_gaps(self) -> bool:
         """Whether samples may have gaps."""
         return True

@@ -110,6 +110,10 @@ class Natural(Rule[NaturalState]):
             raise ValueError(f"half_life is {self.half_life}; expected at least one sample, or None.")
 
     @property
+    def supports_raw_data(self) -> bool:
+        return True
+
+    @property
     def memory(self) -> float:
         return inf if self.half_life is None else self.half_life
 
