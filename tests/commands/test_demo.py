@@ -77,3 +77,13 @@ def test_mistakes_are_told_in_a_line(tmp_path: Path) -> None:
     assert len(blocked.stderr.splitlines()) == 1
     with pytest.raises(FileExistsError):
         invoke("demo", "--debug", "--samples", "100", "--out", "file", folder=tmp_path)
+
+
+def test_a_saved_estimator_is_not_overwritten(tmp_path: Path) -> None:
+    model = StreamingGaussianMixture(4, random_state=0).partial_fit(np.random.default_rng(0).random((50, 3)))
+    model.save(tmp_path / "model.safetensors")
+    before = (tmp_path / "model.safetensors").read_bytes()
+    done = invoke("demo", "--out", tmp_path, "--samples", "100")
+    assert done.code == 1
+    assert "Choose another folder for the demo" in done.words
+    assert (tmp_path / "model.safetensors").read_bytes() == before

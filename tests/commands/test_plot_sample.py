@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.commands.command_line import streamgmm
+from tests.commands.command_line import invoke, streamgmm
 
 PICTURES = {"centroids", "deviations", "filters", "samples", "usage", "curve", "scores", "density"}
 
@@ -82,3 +82,15 @@ def test_mistakes(folder: Path) -> None:
     assert "'20x20' does not fit 784 features" in words("plot", "images", "--shape", "20x20")
     assert "unsupported extension; expected .png, .csv, .ndjson, .npz" in words("sample", "images", "--out", "s.txt")
     assert "does not exist" in words("plot", "nothing")
+
+
+def test_a_feature_called_component_keeps_its_column(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal([100.0, 5.0], 1.0, (400, 2))
+    np.savetxt(tmp_path / "x.csv", values, delimiter=",", header="component,b", comments="")
+    train = ("train", tmp_path / "x.csv", "--out", tmp_path / "run", "--components", "2", "--scale", "auto")
+    assert invoke(*train).code == 0
+    drawn = invoke("sample", tmp_path / "run", "-n", "3", "--out", "-")
+    heading, first, *_ = drawn.stdout.splitlines()
+    assert heading == "component,b,_component"
+    assert 90 < float(first.split(",")[0]) < 110
+    assert invoke("sample", tmp_path / "run", "--seed", "-1", "--out", "-").code == 2

@@ -14,7 +14,6 @@ from streamgmm.core.covariance import Bounds
 from streamgmm.core.engine import Replica
 from streamgmm.core.frame import Frame, Move
 from streamgmm.core.parameters import Parameters, logits_of
-from streamgmm.core.refinement import Fit, refine
 from streamgmm.core.rules import Rule
 from streamgmm.native import Rows
 
@@ -122,7 +121,6 @@ class Standardisation:
 
     def _apply(self, main: Replica, move: Move, rule: Rule[Any]) -> None:
         old, kind = main.parameters, main.parameters.kind
-        held = bool(getattr(main.state, "hold", False))
         tensors = kind.reframe(old.tensors, move.shift, move.factor)
         state = main.state.map_tensors(lambda t: kind.reframe(t, move.shift, move.factor))
         if move.fresh.any():
@@ -130,38 +128,20 @@ class Standardisation:
             state = state.map_tensors(lambda t: kind.forget_features(t, move.fresh))
             rule.on_new_features(state)
         values = tensors.named()
-        if held:  # scales are a choice then, not an estimate
+        if rule.holds_scales(main.state):  # scales are a choice then, not an estimate
             values = kind.initial(tensors["means"], None, HELD_PRECISION)
         main.parameters, main.state = Parameters(kind, values, old.logits), state
         self._cap(main)
 
-    def refine(self, main: Replica, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
+    def refine(self, main: Replica, rows: Rows, counts: npt.NDArray[np.float64] | None, rule: Rule[Any]) -> bool:
         """Iterate EM on rows that are all at hand; return whether the rule can."""
-        state: Any = main.state
-        if self._frame is None or getattr(state, "prior", None) is None or not hasattr(state, "weights"):
+        if self._frame is None:
             return False
-        z = self._frame.samples_of_rows(rows)
-        z[:, ~self._frame.varies] = 0.0
-        width = z.shape[1]
-        start = Fit(
-            state.weights.copy(),
-            main.parameters.means.astype(np.float64),
-            state.moments["variances"].astype(np.float64),
-            np.maximum(state.evidence, 1.0),
-            state.prior_scale[0, :width].astype(np.float64),
-        )
-        fit = refine(z, counts, start)
-        main.parameters.means[:] = fit.means
-        state.moments["variances"][:] = fit.variances
-        state.weights[:], state.evidence[:], state.counts[:] = fit.weights, fit.masses, np.maximum(fit.masses, 1.0)
-        state.prior_scale[0, :width] = fit.prior
-        state.growth, state.hold = 1.0, False
-        main.parameters.logits[:] = np.log(np.maximum(state.weights, 1e-9))
-        kind = main.parameters.kind
-        kind.set_from_moments(main.parameters, state.moments, BOUNDS, range(len(state.weights)), state.prior)
-        return True
+        samples = self._frame.samples_of_rows(rows)
+        samples[:, ~self._frame.varies] = 0.0
+        return rule.refine(main.state, main.parameters, samples, counts, BOUNDS)
 
-    def answer(self, main: Replica) -> Parameters:
+    def answer(self, main: Replica, rule: Rule[Any]) -> Parameters:
         """Return parameters in the units of the rows, with the variances that components really have."""
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)
         inner, kind = main.parameters.copy(), main.parameters.kind
@@ -169,9 +149,7 @@ class Standardisation:
             values = kind.initial(np.zeros_like(inner.means), None, 1.0)
             inner = Parameters(kind, values, np.zeros(len(inner)))
         else:
-            moments, prior = getattr(main.state, "moments", None), getattr(main.state, "prior", None)
-            if moments is not None and prior is not None:
-                kind.set_from_moments(inner, moments, BOUNDS, range(len(inner)), prior)
+            rule.set_covariances(main.state, inner, BOUNDS)
         shift, unit = frame.values[:2].astype(np.float64)
         tensors = kind.reframe(inner.tensors, -shift * unit, 1 / unit)
         kind.fix_features(tensors, ~frame.varies, shift)

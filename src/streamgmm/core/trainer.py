@@ -194,7 +194,7 @@ class Trainer(TrainingView):
         self._end_round()
         if self._standard is None or not self.annealed or np.isnan(rows).any():
             return False
-        return self._standard.refine(self._main, rows, counts)
+        return self._standard.refine(self._main, rows, counts, self.rule)
 
     def end_pass(self) -> None:
         """End a pass that another one follows: what the rule has gathered becomes the model."""

@@ -251,6 +251,48 @@ class Rule(ABC, Generic[S]):
         """Half-life of past data in samples; infinite if nothing is forgotten."""
         return inf
 
+    def holds_scales(self, state: S) -> bool:
+        """Return whether scales are a choice of the rule for now, not an estimate.
+
+        Parameters
+        ----------
+        state : State
+            What the rule remembers.
+        """
+        return False
+
+    def set_covariances(self, state: S, parameters: Parameters, bounds: Bounds) -> None:
+        """Set the covariances that components really have, also while the rule holds others.
+
+        Parameters
+        ----------
+        state : State
+            What the rule remembers.
+        parameters : Parameters
+            Parameters of the mixture; changed in place.
+        bounds : Bounds
+            Bounds of scales.
+        """
+        return
+
+    def refine(self, state: S, parameters: Parameters, samples: Any, counts: Any, bounds: Bounds) -> bool:
+        """Iterate EM on all samples of a finished training; return whether the rule can.
+
+        Parameters
+        ----------
+        state : State
+            What the rule remembers; changed in place.
+        parameters : Parameters
+            Parameters of the mixture; changed in place.
+        samples : array of shape (N, D)
+            All samples that were learned.
+        counts : array of shape (N,) or None
+            How often each counts.
+        bounds : Bounds
+            Bounds of scales.
+        """
+        return False
+
     @property
     def supports_raw_data(self) -> bool:
         """Whether the rule learns standardised samples with a prior on variances (``scale="auto"``)."""

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance import Prior, Work
+from streamgmm.core.covariance import Bounds, Prior, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.refinement import Fit, refine
 from streamgmm.core.rules import restarts
 from streamgmm.core.rules.base import Context, Rule, merge_parameters, plain_numbers
 from streamgmm.core.rules.moments import MomentState, merge_moments, merge_statistics
@@ -184,6 +185,27 @@ class Natural(Rule[NaturalState]):
     def reheat(self, state: NaturalState, parameters: Parameters, context: Context) -> None:
         np.minimum(state.counts, self.count_annealing, out=state.counts)
         state.growth, state.wide_at, state.narrow_at, state.recruits_left = self.growth, context.samples, -1, 0
+
+    def holds_scales(self, state: NaturalState) -> bool:
+        return state.hold
+
+    def set_covariances(self, state: NaturalState, parameters: Parameters, bounds: Bounds) -> None:
+        if state.prior is not None:
+            every = range(len(parameters))
+            parameters.kind.set_from_moments(parameters, state.moments, bounds, every, state.prior)
+
+    def refine(self, state: NaturalState, parameters: Parameters, samples: Any, counts: Any, bounds: Bounds) -> bool:
+        if state.prior_scale is None or state.evidence is None:
+            return False
+        variances, scale = parameters.kind.variances(state.moments), state.prior_scale[0, : parameters.n_features]
+        means, spread, prior = (np.array(value, np.float64) for value in (parameters.means, variances, scale))
+        fit = refine(samples, counts, Fit(state.weights, means, spread, np.maximum(state.evidence, 1.0), prior))
+        parameters.means[:], variances[:], scale[:] = fit.means, fit.variances, fit.prior
+        state.weights[:], state.evidence[:], state.counts[:] = fit.weights, fit.masses, np.maximum(fit.masses, 1.0)
+        state.growth, state.hold = 1.0, False
+        parameters.logits[:] = np.log(np.maximum(state.weights, 1e-9))
+        self.set_covariances(state, parameters, bounds)
+        return True
 
     def on_new_features(self, state: NaturalState) -> None:
         np.minimum(state.counts, FRESH_COUNT, out=state.counts)
