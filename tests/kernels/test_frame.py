@@ -9,7 +9,7 @@ import pytest
 
 from streamgmm.core import reference as eq
 from streamgmm.core.grid import filters, torus
-from streamgmm.native import EMStep, NaturalStep, Samples, SGDStep, diagonal
+from streamgmm.native import FRAME_ROWS, FRAME_SUMS, EMStep, NaturalStep, Samples, SGDStep, Turn, diagonal
 from tests.kernels import BOUNDS, Mixture, random_mixture
 from tests.kernels.test_gaps_and_shares import with_gaps
 
@@ -18,10 +18,13 @@ SIZES = [(5, 7), (5, 129)]
 
 
 def frame_of(rng: np.random.Generator, features: int, dtype: type) -> np.ndarray:
-    """A frame of features with all kinds of locations and units, some of them mirrored."""
-    frame = np.zeros((5, features), dtype)
+    """A frame of features with all kinds of locations and units, some of them mirrored; one is not active."""
+    frame = np.zeros((FRAME_ROWS, features), dtype)
     frame[0] = rng.uniform(-100, 100, features)
     frame[1] = rng.choice([-1, 1], features) * np.exp(rng.normal(0, 2, features))
+    frame[2], frame[2, features // 2] = 1, 0
+    frame[3], frame[3, 0] = np.nan, 1
+    frame[4] = rng.uniform(5, 15, features)
     return frame
 
 
@@ -71,18 +74,34 @@ def test_rows_in_a_frame_are_samples(
     frame = frame_of(rng, features, dtype)
     x = rows_in(frame, rng.normal(0, 1, (96, features)))
     x[3, 2], x[60, 5] = rows_in(frame, np.full((1, features), 40.0))[0, 2], -1e9  # beyond what is summed
+    x[::3, 0] = 1  # the usual value
     x = with_gaps(x) if gaps else x
-    z = eq.in_frame(x, frame[0], frame[1])
+    z = eq.in_frame(x, *frame[:2], frame[2] != 0)
     assert z.dtype == dtype
-    sums = eq.frame_sums(z.astype(np.float64))
+    sums = eq.frame_sums(x.astype(np.float64), *(frame[i].astype(np.float64) for i in (0, 1, 3, 4)))
     for sigma in (0.8, 0.01):
         own = frame.copy()
         found = learned(rule, p, x, sigma, batch_size=batch_size, gaps=gaps, frame=own)
         assert_identical(found, learned(rule, p, z, sigma, batch_size=batch_size, gaps=gaps))
-        np.testing.assert_array_equal(own[:2], frame[:2])
-        np.testing.assert_array_equal(own[2], sums[0])
+        np.testing.assert_array_equal(own[:FRAME_SUMS], frame[:FRAME_SUMS])
+        np.testing.assert_array_equal(own[5:8], sums[:3])
         tolerance = 1e-4 if dtype is np.float32 else 1e-11
-        np.testing.assert_allclose(own[3:], sums[1:], rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(own[8:], sums[3:], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_some_steps_are_summed_but_all_of_features_that_are_not_active(batch_size: int) -> None:
+    rng = np.random.default_rng(2)
+    p, frame = random_mixture(rng, 5, 7), frame_of(rng, 7, np.float64)
+    x = rows_in(frame, rng.normal(0, 1, (40 * batch_size, 7)))
+    turn = Turn(first=5, apart=3, every=8)
+    own, step = frame.copy(), np.arange(len(x)) // batch_size
+    learned("natural", p, x, 0.01, batch_size=batch_size, frame=own, turn=turn)
+    chosen = (5 + 3 * step) % 8 == 0
+    fixed = (frame[0], frame[1], frame[3], frame[4])
+    expected = np.where(frame[2] != 0, eq.frame_sums(x[chosen], *fixed), eq.frame_sums(x, *fixed))
+    np.testing.assert_allclose(own[FRAME_SUMS:], expected, rtol=1e-11, atol=1e-11)
+    assert (own[5] == np.where(frame[2] != 0, chosen.sum(), len(x))).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -96,7 +115,7 @@ def test_sums_go_on_from_call_to_call(dtype: type) -> None:
     for part in (x[:11], x[11:]):
         learned("natural", p, part, 0.01, frame=parts)
     np.testing.assert_array_equal(parts, whole)
-    assert (whole[2] == 40).all()
+    assert (whole[5] == 40).all()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -109,7 +128,7 @@ def test_bytes_in_a_frame_are_the_numbers_they_are(
     rng = np.random.default_rng(features)
     rows = rng.integers(256, size=(96, features), dtype=np.uint8)
     p = random_mixture(rng, 9, features, dtype)
-    frame = np.zeros((5, features), dtype)
+    frame = np.ones((FRAME_ROWS, features), dtype)
     for factor in (1.0, 1 / 255):
         frame[0], frame[1] = factor * rng.uniform(0, 255, features), rng.uniform(0.01, 0.1, features) / factor
         here, there = frame.copy(), frame.copy()
@@ -126,8 +145,8 @@ def test_a_frame_without_shift_and_unit_changes_nothing(width: str, rule: str, d
     rng = np.random.default_rng(1)
     p = random_mixture(rng, 6, 129, dtype)
     x = rng.random((96, 129)).astype(dtype)
-    frame = np.zeros((5, 129), dtype)
-    frame[1] = 1
+    frame = np.zeros((FRAME_ROWS, 129), dtype)
+    frame[1:3] = 1
     for sigma in (0.8, 0.01):
         found = learned(rule, p, x, sigma, batch_size=batch_size, frame=frame)
         assert_identical(found, learned(rule, p, x, sigma, batch_size=batch_size))
@@ -136,10 +155,10 @@ def test_a_frame_without_shift_and_unit_changes_nothing(width: str, rule: str, d
 def test_frames_that_do_not_fit_are_refused() -> None:
     p = random_mixture(np.random.default_rng(0), 4, 3)
     x = np.zeros((6, 3))
-    for shape in ((5, 4), (5, 2), (2, 3), (6, 3)):
-        with pytest.raises(ValueError, match=r"a frame must have the shape \(5, features\)"):
+    for shape in ((11, 4), (11, 2), (2, 3), (12, 3)):
+        with pytest.raises(ValueError, match=r"a frame must have the shape \(11, features\)"):
             learned("natural", p, x, 1.0, frame=np.ones(shape))
-    wrong: list[np.ndarray] = [np.ones((5, 3), np.float32), np.ones((10, 3))[::2], np.ones(15), np.ones((5, 3), int)]
+    wrong: list[np.ndarray] = [np.ones((11, 3), np.float32), np.ones((22, 3))[::2], np.ones(33), np.ones((11, 3), int)]
     for frame in wrong:  # never a silent copy, whose sums would be lost
         with pytest.raises(TypeError):
             learned("natural", p, x, 1.0, frame=frame)

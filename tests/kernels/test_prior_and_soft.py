@@ -31,9 +31,11 @@ class Learner:
     def __init__(self, rng: np.random.Generator, p: Mixture) -> None:
         size, features = p.means.shape
         self.p, self.counts, self.evidence = p, rng.uniform(1, 20, size), rng.uniform(0, 9, size)
-        self.evidence[0] = 5000.0  # more than the prior takes notice of
+        self.evidence[0] = 5000.0
         self.variances = p.variances()
-        self.prior = padded(np.array([rng.uniform(0.1, 2, features), rng.uniform(0, 1, features)]), p.dtype, 1)
+        rows = [rng.uniform(0.1, 2, features), rng.uniform(0.5, 30, features), rng.uniform(0, 1, features)]
+        rows[1][-1] = 1e30  # the weight of a feature that must not be learned
+        self.prior = padded(np.array(rows), p.dtype, 1)
         diagonal.rescale(p.model, self.moments(), BOUNDS, range(size))
 
     def moments(self) -> diagonal.Moments:
@@ -41,9 +43,9 @@ class Learner:
 
     def plain(self) -> dict[str, Any]:
         features = self.p.n_features
-        ν, least = self.prior[:, :features].astype(np.float64)
+        ν, m, least = self.prior[:, :features].astype(np.float64)
         v = self.variances[:, :features].astype(np.float64)
-        return {"model": plain(self.p), "v": v, "n": self.counts.copy(), "prior": (self.evidence.copy(), ν, least)}
+        return {"model": plain(self.p), "v": v, "n": self.counts.copy(), "prior": (self.evidence.copy(), ν, m, least)}
 
     def steps(self, samples: Samples, sigma: float, **settings: Any) -> Steps:
         step = NaturalStep(*GROWTH, BOUNDS, **settings)
@@ -60,8 +62,8 @@ def test_scales_contain_the_prior(width: str) -> None:
     for dtype, (size, features) in ((t, s) for t in (np.float32, np.float64) for s in SIZES):
         rng = np.random.default_rng(features)
         own = Learner(rng, random_mixture(rng, size, features, dtype))
-        before, (N, ν, least) = own.plain()["v"], own.plain()["prior"]
-        expected = eq.scales_of(eq.with_prior(before, N, ν, least), *BOUNDS)
+        before, (N, ν, m, least) = own.plain()["v"], own.plain()["prior"]
+        expected = eq.scales_of(eq.with_prior(before, N, ν, m, least), *BOUNDS)
         assert (expected == 1 / np.sqrt(least)).any()
         assert_close(own.p.scales, expected, dtype)
         assert_close(own.p.log_dets, np.log(expected).sum(1), dtype)
@@ -149,12 +151,13 @@ def test_weights_are_responsibilities(width: str, dtype: type, batch_size: int) 
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_extreme_samples_have_less_to_share_out(width: str, batch_size: int) -> None:
+@pytest.mark.parametrize("room", [0.0, 1.0])
+def test_extreme_samples_have_less_to_share_out(width: str, batch_size: int, room: float) -> None:
     rng = np.random.default_rng(5)
     here = Learner(rng, overlapping(rng, 4, 12, np.float64))
     x = rng.normal(0, 1, (200, 12))
     x[[0, 7, 100, 101]] = 1e6
-    typical, expected = np.zeros(3), (0.0, 0.0, 0.0)
+    typical, expected = np.array([0.0, 0.0, 0.0, room, 0.0]), (0.0, 0.0, 0.0, room, 0.0)
     for start in range(0, 200, batch_size):
         there = Learner(rng, here.p.copy())
         there.prior[:], there.variances[:] = here.prior, here.variances
@@ -170,6 +173,8 @@ def test_extreme_samples_have_less_to_share_out(width: str, batch_size: int) -> 
         for found, wanted in zip(here.everything(), there.everything(), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
     assert abs(here.p.means).max() < 10
+    assert typical[4] == 4
+    np.testing.assert_allclose(typical, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -210,11 +215,11 @@ def test_em_steps_with_a_prior(width: str, dtype: type, batch_size: int) -> None
     own.counts[:] = S = eq.weights(own.p.logits)
     x = rng.normal(0, 1, (4 * batch_size, 129)).astype(dtype)
     now = own.plain()
-    (ξ, μ, s), v, (N, ν, least) = now["model"], now["v"], now["prior"]
+    (ξ, μ, s), v, (N, ν, m, least) = now["model"], now["v"], now["prior"]
     for t, batch in enumerate(x.astype(np.float64).reshape(4, batch_size, 129)):
         N = N + np.exp(eq.scores(batch, ξ, μ, s) - eq.log_likelihood(batch, ξ, μ, s)[:, None]).sum(0)
         ξ, μ, _, v, S, _ = eq.em_step(batch, (ξ, μ, s), v, S, eq.em_rate(3 + t, 0.3, 0.2, 0.01), BOUNDS)
-        s = eq.scales_of(eq.with_prior(v, N, ν, least), *BOUNDS)
+        s = eq.scales_of(eq.with_prior(v, N, ν, m, least), *BOUNDS)
     step = EMStep(rate=0.3, exponent=0.7, rate_min=0.01, first_step=3, scale_bounds=BOUNDS)
     diagonal.em_steps(own.p.model, own.moments(), Samples(x, batch_size), step)
     assert_close(own.evidence, N, dtype)
@@ -252,14 +257,15 @@ def test_where_there_is_nothing_to_share_nothing_changes(
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("sigma", [0.8, 0.01])
 def test_a_prior_fades(width: str, dtype: type, batch_size: int, sigma: float) -> None:
-    """Evidence beyond a thousand samples changes no bit."""
+    """With much evidence the weight of the prior changes nothing."""
     rng = np.random.default_rng(10)
     p = overlapping(rng, 6, 129, dtype)
     x = rng.normal(0, 1, (96, 129)).astype(dtype)
     found = []
-    for evidence in (1000.0, 1e60):
+    for weight in (1.0, 50.0):
         own = Learner(np.random.default_rng(11), p.copy())
-        own.evidence[:] = evidence
+        own.evidence[:], own.prior[1] = 1e20, weight
+        diagonal.rescale(own.p.model, own.moments(), BOUNDS, range(6))
         report = own.steps(Samples(x, batch_size), sigma)
         found.append([*own.everything()[:-1], report.losses, report.max_components, report.received])
     for a, b in zip(*found, strict=True):
@@ -268,7 +274,7 @@ def test_a_prior_fades(width: str, dtype: type, batch_size: int, sigma: float) -
 
 def test_priors_that_do_not_fit_are_refused() -> None:
     p = random_mixture(np.random.default_rng(0), 4, 3)
-    v, evidence, prior = p.variances(), np.ones(4), padded(np.ones((2, 3)), np.dtype(np.float64), 1)
+    v, evidence, prior = p.variances(), np.ones(4), padded(np.ones((3, 3)), np.dtype(np.float64), 1)
 
     def take(evidence: np.ndarray | None, prior: np.ndarray | None) -> None:
         moments = diagonal.Moments(p.means_buffer, v, np.ones(4), evidence, prior)
@@ -282,8 +288,8 @@ def test_priors_that_do_not_fit_are_refused() -> None:
     for size in (3, 5):
         with pytest.raises(ValueError, match="evidence must have one entry per component"):
             take(np.ones(size), prior)
-    for wrong in (np.ones((2, 3)), np.ones((1, prior.shape[1])), np.ones((3, prior.shape[1]))):
-        with pytest.raises(ValueError, match="a prior must have two rows like those of the means"):
+    for wrong in (np.ones((3, 3)), np.ones((2, prior.shape[1])), np.ones((4, prior.shape[1]))):
+        with pytest.raises(ValueError, match="a prior must have three rows like those of the means"):
             take(evidence, wrong)
     with pytest.raises(TypeError):  # never a silent copy, whose growth would be lost
         take(evidence.astype(np.float32), prior)

@@ -61,7 +61,7 @@ def test_samples_and_moments_that_do_not_fit_are_refused() -> None:
     step, x = SGDStep(0.1, BOUNDS), np.zeros((6, 3))
     with pytest.raises(ValueError, match="one entry per sample"):
         diagonal.sgd_steps(p.model, Samples(x, shares=np.ones(5)), IDENTITY, step)
-    with pytest.raises(ValueError, match="typical_loss must have three entries"):
+    with pytest.raises(ValueError, match="typical_loss must have five entries"):
         diagonal.sgd_steps(p.model, Samples(x, typical_loss=np.zeros(2)), IDENTITY, step)
     with pytest.raises(ValueError, match="the filters must be square"):
         diagonal.sgd_steps(p.model, Samples(x), Filters(np.eye(1), np.ones((4, 3))), step)

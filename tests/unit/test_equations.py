@@ -7,8 +7,13 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
+from streamgmm.core import batch_em, relocation
 from streamgmm.core import reference as eq
-from streamgmm.core import refinement
+from streamgmm.core.batch_em import Fit, Sheet, responsibilities
+from streamgmm.core.covariance import Bounds, Prior, covariance_kind
+from streamgmm.core.parameters import Parameters
+from streamgmm.core.refinement import refine
+from streamgmm.native import padded
 
 
 @pytest.fixture
@@ -78,8 +83,9 @@ def test_a_frame_changes_densities_by_its_volume(case: tuple[np.ndarray, ...]) -
 
 
 def test_frame_sums_leave_out_gaps_and_clip() -> None:
-    z = np.array([[1.0, np.nan], [-30.0, np.nan], [2.0, 11.0]])
-    np.testing.assert_array_equal(eq.frame_sums(z), [[3, 1], [-7, 10], [105, 100]])
+    x = np.array([[1.0, np.nan], [-30.0, np.nan], [2.0, 11.0]])
+    found = eq.frame_sums(x, np.zeros(2), np.ones(2), np.array([2.0, np.nan]), np.array([10.0, 10.0]))
+    np.testing.assert_array_equal(found, [[3, 1], [2, 1], [1, 1], [-7, 10], [105, 100], [10017, 10000]])
 
 
 def test_a_prior_counts_like_one_sample() -> None:
@@ -98,57 +104,108 @@ def test_shares_are_responsibilities(case: tuple[np.ndarray, ...]) -> None:
     assert (eq.shared_out(far, np.exp(-15.0))[0] > 0).tolist() == [True, True, False]
 
 
-Fitted = tuple[np.ndarray, np.ndarray, refinement.Fit, np.ndarray]
+Fitted = tuple[Sheet, Fit, np.ndarray]
 
 
-def fitted(masses_of_ones: bool = False, counted: bool = False) -> Fitted:
-    """Samples, how often they count, moments by responsibilities, and these."""
+def fitted(lonely: bool = False, counted: bool = False) -> Fitted:
+    """Samples, a fit whose moments are those of its responsibilities, and these."""
     rng = np.random.default_rng(11)
     z = rng.normal(0, 1, (12, 3))
-    r = rng.dirichlet(np.ones(4), 12)
-    if masses_of_ones:  # one component has learned a single sample
-        r[:, 3] = 0
-        r[0] = 0, 0, 0, 1
-        r /= r.sum(1, keepdims=True)
+    if lonely:  # one component has learned a single sample
+        z[0] = 9.0
     counts = rng.integers(1, 4, 12).astype(float) if counted else np.ones(12)
+    rows = np.array([[0.05, 0.5, 3.0], [1.0, 4.0, 0.5], [0.0, 0.0, 0.0]])
+    kind = covariance_kind("diag")
+    p = Parameters(kind, kind.initial(rng.normal(0, 0.5, (4, 3)), None, 2.0), np.zeros(4))
+    if lonely:
+        p.means[3] = 9.0
+    p.refresh()
+    r = responsibilities(kind.component_scores(p, z))
     mass = counts @ r
-    means = (counts[:, None] * r).T @ z / mass[:, None]
-    v = (counts[:, None] * r).T @ z**2 / mass[:, None] - means**2
-    fit = refinement.Fit(mass / mass.sum(), means, np.maximum(v, 0), mass, np.array([0.05, 0.5, 3.0]))
-    return z, counts, fit, r
+    moments = kind.start_moments(p)
+    p.means[:] = (counts[:, None] * r).T @ z / mass[:, None]
+    moments["variances"][:] = np.maximum((counts[:, None] * r).T @ z**2 / mass[:, None] - p.means**2, 0)
+    fit = Fit(p, moments, Prior(padded(rows, np.dtype(float), 1), mass), Bounds(1e-5, 1e5))
+    p.logits[:] = np.log(mass / mass.sum())
+    return Sheet(z, counts), fit, r
+
+
+def equation_prior(fit: Fit) -> eq.Prior:
+    return fit.masses, *fit.prior.rows[:, :3]  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_leaving_one_out_is_learning_the_others(counted: bool) -> None:
     """[E26] The moments without a sample are those of all samples, one of which counts one less."""
-    z, counts, fit, r = fitted(counted=counted)
-    total = 0.0
+    sheet, fit, r = fitted(counted=counted)
+    z, counts, total = sheet.samples, sheet.counts, 0.0
     for i in range(len(z)):
         others = counts - (np.arange(len(z)) == i)
         mass = others @ r
         means = (others[:, None] * r).T @ z / mass[:, None]
         v = (others[:, None] * r).T @ z**2 / mass[:, None] - means**2
-        s = 1 / np.sqrt(eq.with_prior(v, mass, fit.prior))
+        s = 1 / np.sqrt(eq.with_prior(v, mass, *fit.prior.rows[:, :3]))
         f = eq.scores(z[i : i + 1], np.zeros(4), means, s) + np.log(4) + np.log(mass / counts.sum())
         total += counts[i] * np.log(np.exp(f).sum())
-    found = eq.leave_one_out(z, r, fit.means, fit.variances, fit.masses, fit.prior, counts)
+    found = eq.leave_one_out(z, r, fit.parameters.means, fit.variances, equation_prior(fit), counts)
     assert found == pytest.approx(total, rel=1e-10)
 
 
-@pytest.mark.parametrize("masses_of_ones", [False, True])
+@pytest.mark.parametrize("lonely", [False, True])
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("block", [1, 1 << 22])
 def test_the_prior_follows_finite_differences(
-    masses_of_ones: bool, counted: bool, block: int, monkeypatch: pytest.MonkeyPatch
+    lonely: bool, counted: bool, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[E26] The gradient of refinement, in one block of rows or in many."""
-    monkeypatch.setattr(refinement, "BLOCK_NUMBERS", block)
-    z, counts, fit, r = fitted(masses_of_ones, counted)
+    """[E26] Leave-one-out likelihood of refinement and its gradient, in one block of pairs or in many."""
+    monkeypatch.setattr(batch_em, "PAIR_NUMBERS", block)
+    monkeypatch.setattr(batch_em, "NEAR", 1e9)
+    sheet, fit, r = fitted(lonely, counted)
+    # refinement takes the responsibilities of the present parameters: make them those of the moments
+    monkeypatch.setattr(batch_em, "responsibilities", lambda scores: r)
+    N, ν, m, least = equation_prior(fit)
 
-    def objective(log_prior: np.ndarray) -> float:
-        return eq.leave_one_out(z, r, fit.means, fit.variances, fit.masses, np.exp(log_prior), counts)
+    def objective(log_expected: np.ndarray) -> float:
+        prior = (N, np.exp(log_expected), m, least)
+        return eq.leave_one_out(sheet.samples, r, fit.parameters.means, fit.variances, prior, sheet.counts)
 
-    h, log_prior = 1e-5, np.log(fit.prior)
-    numeric = [(objective(log_prior + h * e) - objective(log_prior - h * e)) / (2 * h) for e in np.eye(3)]
-    analytic = refinement._leave_one_out_gradient(z, counts, fit, r)
-    np.testing.assert_allclose(analytic, numeric, rtol=1e-6, atol=1e-8)
+    h, log_expected = 1e-5, np.log(ν)
+    numeric = [(objective(log_expected + h * e) - objective(log_expected - h * e)) / (2 * h) for e in np.eye(3)]
+    value, gradient = batch_em.leave_one_out(sheet, fit)
+    assert value == pytest.approx(objective(log_expected), rel=1e-10)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_batch_em_is_the_em_of_the_textbook() -> None:
+    """One iteration: responsibilities, then moments with the prior; gaps are filled by the component itself."""
+    sheet, fit, _ = fitted(counted=True)
+    fit.refresh()
+    p, z, a = fit.parameters, sheet.samples, sheet.counts
+    model = (p.logits.copy(), np.array(p.means), np.array(p["scales"]))
+    γ = eq.shared_out(eq.scores(z, *model), float(np.finfo(float).eps), a)
+    N, ν, m, least = equation_prior(fit)
+    μ, v = eq.moved_moments(z, γ, np.ones(4), model[1], fit.variances)
+    before = batch_em.iterate(sheet, fit)
+    assert before == pytest.approx(np.average(eq.log_likelihood(z, *model), weights=a))
+    np.testing.assert_allclose(p.means, μ, rtol=1e-10)
+    np.testing.assert_allclose(fit.masses, γ.sum(0), rtol=1e-10)
+    np.testing.assert_allclose(p["scales"], 1 / np.sqrt(eq.with_prior(v, γ.sum(0), ν, m, least)), rtol=1e-9)
+    np.testing.assert_allclose(p.weights, γ.sum(0) / a.sum(), rtol=1e-10)
+
+
+def test_a_component_with_two_clusters_is_split_and_two_in_one_are_merged() -> None:
+    """[E27] EM alone stays where it is; with moves, every cluster gets a component of its own."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(np.array([[-4.0, 0], [4, 3], [4, -3]]).repeat(200, 0), 0.3)
+    kind = covariance_kind("diag")
+    p = Parameters(kind, kind.initial(np.array([[-4.1, 0], [-3.9, 0], [4, 0]]), None, 1.0), np.zeros(3))
+    prior = Prior(kind.start_prior(2, np.dtype(float), 0.3), np.full(3, 200.0))
+    fit, sheet = Fit(p, kind.start_moments(p), prior, Bounds(1e-5, 1e5)), Sheet(z, np.ones(len(z)))
+    stuck = fit.copy()
+    batch_em.converge(sheet, stuck)
+    assert (np.abs(stuck.parameters.means[:, 0] + 4) < 0.5).sum() == 2
+    costs = relocation.merge_costs(stuck)
+    assert costs.argmin() in (1, 3)  # the two that share a cluster
+    best = refine(sheet, fit)
+    found = best.parameters.means[np.lexsort(best.parameters.means.round(1).T[::-1])]
+    np.testing.assert_allclose(found, [[-4, 0], [4, -3], [4, 3]], atol=0.1)

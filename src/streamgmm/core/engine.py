@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import Named, State
-from streamgmm.native import Floats, Steps, aligned_copy
+from streamgmm.native import FRAME_ROWS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
     from streamgmm.core.rules.base import Context, Rule
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Replica:
-    """All that steps change: parameters, the state of a rule, and the typical loss (samples, level, deviation)."""
+    """All that steps change: parameters, the state of a rule, the typical loss and the frame (see `Samples`)."""
 
     parameters: Parameters
     state: State
     typical_loss: npt.NDArray[np.float64]
-    frame: Floats | None = None  # (5, D), what the kernel knows of the frame
+    frame: Floats | None = None
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         vars(self).update(values, typical_loss=aligned_copy(values["typical_loss"]))
@@ -60,12 +60,13 @@ class Replica:
             raise ValueError(f"means have shape {parameters.means.shape}; expected {self.parameters.means.shape}")
         parameters.kind.validate(parameters)
         own = {name.removeprefix("rule."): value for name, value in named.items() if name.startswith("rule.")}
-        if named["typical_loss"].shape != (3,):
-            raise ValueError(f"tensor 'typical_loss' has shape {named['typical_loss'].shape}; expected (3,)")
+        if named["typical_loss"].shape != (TYPICAL_NUMBERS,):
+            found = named["typical_loss"].shape
+            raise ValueError(f"tensor 'typical_loss' has shape {found}; expected ({TYPICAL_NUMBERS},)")
         typical = aligned_copy(named["typical_loss"].astype(np.float64))
         frame = named.get("frame")
-        if frame is not None and (frame.shape != (5, parameters.n_features) or frame.dtype != parameters.dtype):
-            raise ValueError(f"tensor 'frame' is {frame.dtype} {frame.shape}; expected (5, {parameters.n_features})")
+        if frame is not None and (frame.shape != (FRAME_ROWS, parameters.n_features) or frame.dtype != parameters.dtype):
+            raise ValueError(f"tensor 'frame' is {frame.dtype} {frame.shape}; expected {FRAME_ROWS, parameters.n_features}")
         return Replica(parameters, self.state.restored(own), typical, None if frame is None else aligned_copy(frame))
 
 

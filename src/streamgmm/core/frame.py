@@ -14,14 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.scaling import without_extremes
-from streamgmm.native import Floats, aligned_copy
+from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 
 Numbers = npt.NDArray[np.float64]
 FAR = 0.25  # deviations between the running mean and the frame's location from which the frame moves
 WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, from which the frame changes
-JUMPED = 30.0  # mean square of samples, clipped to ten deviations, from which a feature has changed altogether
-REPLACED = 90.0  # and from which nothing of what components know about it is left
-TWO_PI = 2 * np.pi
+JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
+REPLACED = 0.9  # and from which nothing of what components know about it is left
+MANY = 20  # unusual values that it takes to say so
+CLIP = 30.0  # deviations, of the values that are not the usual one, up to which values are summed
+UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
+STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis")
+ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
 
 class Move(NamedTuple):
@@ -37,15 +41,17 @@ class Frame:
 
     Attributes
     ----------
-    values : array of shape (5, D)
-        What the kernel reads and writes: shift, unit, and number, sum and sum of squares of samples since the last
-        check. A unit has the sign of the first deviation, so that a mirrored feature starts mirrored.
-    count, mean, variance : arrays of shape (D,)
-        Running statistics of the rows, in their own units.
+    values : array of shape (11, D)
+        What the kernel reads and writes; see ``native.Samples``. A unit has the sign of the first deviation, so that a
+        mirrored feature starts mirrored.
+    count, unusual, mean, variance, kurtosis : arrays of shape (D,)
+        Running statistics of the rows, in their own units: number of values, number of those that are not the usual
+        one, mean, variance and kurtosis.
     """
 
-    def __init__(self, values: Floats, count: Numbers, mean: Numbers, variance: Numbers) -> None:
-        self.values, self.count, self.mean, self.variance = values, count, mean, variance
+    def __init__(self, values: Floats, *statistics: Numbers) -> None:
+        self.values = values
+        self.count, self.unusual, self.mean, self.variance, self.kurtosis = statistics
 
     @classmethod
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
@@ -54,13 +60,29 @@ class Frame:
         count = (~np.isnan(known)).sum(0).astype(np.float64)
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
             mean, variance = np.nan_to_num(np.nanmean(known, axis=0)), np.nan_to_num(np.nanvar(known, axis=0))
-        variance[variance <= (1e-12 * mean) ** 2] = 0.0  # rounding of the mean of equal numbers
+        variance[variance <= (ROUNDING["d"] * mean) ** 2] = 0.0
+        usual = usual_values(known)
+        mean = np.where((variance == 0) & ~np.isnan(usual), usual, mean)
+        unusual = ((known != usual) & ~np.isnan(known)).sum(0).astype(np.float64)
         away = np.where(np.isnan(known), 0.0, known - mean)
-        first = np.where(variance > 0, (away != 0).argmax(0), 0)
-        sign = np.where(away[first, np.arange(len(mean))] < 0, -1.0, 1.0) if len(rows) else np.ones(len(mean))
-        values = np.zeros((5, len(mean)), dtype)
-        values[0], values[1] = mean, sign * _units(mean, variance)
-        return cls(aligned_copy(values), count, mean, variance)
+        first = np.where(variance > 0, (away != 0).argmax(0), 0) if len(rows) else None
+        sign = np.ones(len(mean)) if first is None else np.where(away[first, np.arange(len(mean))] < 0, -1.0, 1.0)
+        values = np.zeros((FRAME_ROWS, len(mean)), dtype)
+        values[1], values[3] = sign, usual
+        fourth = (away**4).sum(0) / np.maximum(count, 1)
+        kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
+        frame = cls(aligned_copy(values), count, unusual, mean, variance, kurtosis)
+        frame._settle()
+        return frame
+
+    def widened(self, more: int) -> Frame:
+        """Return a frame with further features, of which no value is known yet."""
+        values = np.zeros((FRAME_ROWS, more), self.values.dtype)
+        values[1], values[3] = 1.0, np.nan
+        own = (np.pad(getattr(self, name), (0, more)) for name in STATISTICS)
+        frame = Frame(aligned_copy(np.hstack([self.values, values])), *own)
+        frame._settle()
+        return frame
 
     @property
     def varies(self) -> npt.NDArray[np.bool_]:
@@ -68,53 +90,83 @@ class Frame:
         return self.variance > 0
 
     @property
+    def shift(self) -> Numbers:
+        """Location of each feature, (D,)."""
+        return self.values[0].astype(np.float64)
+
+    @property
+    def unit(self) -> Numbers:
+        """Unit of each feature, (D,): one over its deviation, with a sign."""
+        return self.values[1].astype(np.float64)
+
+    @property
+    def constants(self) -> Numbers:
+        """The only value that a feature has had so far; NaN for features that vary: (D,)."""
+        return np.where(self.varies, np.nan, self.values[3].astype(np.float64))
+
+    @property
+    def unusual_share(self) -> Numbers:
+        """Share of the values of each feature that are not its usual value, (D,); 1 if no value is usual."""
+        return np.minimum(np.maximum(self.unusual, 1) / np.maximum(self.count, 1), 1.0)
+
+    @property
     def log_volume(self) -> float:
         """What a log-likelihood of samples gains when it is expressed for rows: Σ log |unit|."""
-        return float(np.log(np.abs(self.values[1].astype(np.float64)))[self.varies].sum())
-
-    def means_of_rows(self, means: Floats) -> Numbers:
-        """Return means of samples (K, D) in the units of the rows."""
-        shift, unit = self.values[:2].astype(np.float64)
-        return np.where(self.varies, shift + means / unit, shift)
-
-    def variances_of_rows(self, variances: Floats) -> Numbers:
-        """Return variances of samples (K, D) in the units of the rows.
-
-        A feature that never varied has the density 1 at its value, so that it adds nothing to a log-likelihood.
-        """
-        unit = self.values[1].astype(np.float64)
-        return np.where(self.varies, variances / unit**2, 1 / TWO_PI)
+        return float(np.log(np.abs(self.unit))[self.varies].sum())
 
     def samples_of_rows(self, rows: npt.NDArray[Any]) -> Numbers:
-        """Return rows (N, D) as samples."""
-        shift, unit = self.values[:2].astype(np.float64)
-        return (rows - shift) * unit
+        """Return rows (N, D) as samples; a feature that has not varied yet is 0."""
+        return np.where(self.varies, (rows - self.shift) * self.unit, 0.0)
 
-    def update(self, memory: float) -> Move | None:
+    def update(self, memory: float, every: int) -> Move | None:
         """End a period: take in what the kernel has summed; return how the frame moves, if it does.
 
         Parameters
         ----------
         memory : float
             Samples that the running statistics cover, at most.
+        every : int
+            Samples that each of those that were summed stands for, in features that vary.
         """
-        shift, unit, known, sums, squares = self.values.astype(np.float64)
-        seen = known > 0
+        shift, unit = self.shift, self.unit
+        known, unusual, far, sums, squares, fourths = self.values[FRAME_SUMS:].astype(np.float64)
+        self.values[FRAME_SUMS:] = 0
         n = np.maximum(known, 1)
         mean_z, square_z = sums / n, squares / n
-        self.values[2:] = 0
-        mean, spread = shift + mean_z / unit, np.maximum(square_z - mean_z**2, 0) / unit**2
-        woke = ~self.varies & (squares > 0)
-        jumped = seen & self.varies & (square_z > JUMPED)
-        self._merge(known, mean, spread, np.minimum(memory, 1e15))
+        mean = shift + mean_z / unit
+        spread = np.maximum(square_z - mean_z**2, 0) / unit**2
+        unseen, still = self.count == 0, ~self.varies
+        tiny = (ROUNDING[self.values.dtype.char] * mean) ** 2
+        woke = still & np.where(unseen, spread > tiny, squares > 0)
+        jumped = self.varies & (far > JUMPED * n) & (unusual >= MANY)
+        replaced = jumped & (far > REPLACED * n)
+        stands_for = np.where(self.varies, every, 1)  # the kernel sums every value of features that do not vary
+        known, unusual = stands_for * known, stands_for * unusual
+        self._merge_kurtosis(known, fourths / n, square_z, memory)
+        self._merge(known, unusual, mean, spread, memory)
         anew = woke | jumped
-        self.count[anew], self.mean[anew] = known[anew], mean[anew]
-        self.variance[anew] = np.maximum(square_z / unit**2, np.finfo(np.float64).tiny)[anew]
-        return self._move(shift, unit, fresh=woke | (jumped & (square_z > REPLACED)), anyway=anew)
+        first = unseen & (known > 0)
+        self.count[jumped], self.unusual[jumped] = known[jumped], unusual[jumped]
+        # a feature that wakes had its usual value all the time before
+        share = np.where(woke, known / np.maximum(self.count, 1), 1.0)
+        about = np.where(unseen, spread, share * square_z / unit**2)
+        self.mean[anew | first] = (shift + share * mean_z / unit)[anew | first]
+        self.variance[anew] = np.maximum(about, np.finfo(np.float64).tiny)[anew]
+        self.values[1][woke & (sums < 0)] *= -1  # a mirrored feature wakes mirrored
+        return self._move(shift, unit, fresh=woke | replaced, anyway=anew | first)
 
-    def _merge(self, known: Numbers, mean: Numbers, variance: Numbers, memory: float) -> None:
+    def _merge_kurtosis(self, known: Numbers, fourth: Numbers, square: Numbers, memory: float) -> None:
+        """Add the fourth powers of new values, about the present location, to the running ones."""
+        share = known / np.maximum(np.minimum(self.count, memory) + known, 1)
+        before = np.where(self.varies, self.kurtosis, 0.0)
+        variance = (1 - share) + share * square
+        mixed = ((1 - share) * before + share * fourth) / np.maximum(variance, 1e-30) ** 2
+        self.kurtosis = np.where(known > 0, mixed, self.kurtosis)
+
+    def _merge(self, known: Numbers, unusual: Numbers, mean: Numbers, variance: Numbers, memory: float) -> None:
         """Add the statistics of new values to the running ones."""
         before = np.minimum(self.count, memory)
+        self.unusual = self.unusual * before / np.maximum(self.count, 1) + unusual
         total = np.maximum(before + known, 1)
         away = np.where(known > 0, mean - self.mean, 0.0)
         share = known / total
@@ -130,23 +182,43 @@ class Frame:
         ratio = np.where(self.varies, self.variance * unit**2, 1.0)
         far = np.where(self.varies, np.abs((self.mean - shift) * unit), 0.0)
         if not (anyway.any() or (far > FAR).any() or (ratio > WIDE).any() or (ratio < 1 / WIDE).any()):
+            self.values[4] = self._clips()
             return None
-        self.values[0], self.values[1] = self.mean, np.sign(unit) * _units(self.mean, self.variance)
-        new_shift, new_unit = self.values[:2].astype(np.float64)
-        return Move((new_shift - shift) * unit, new_unit / unit, fresh)
+        self._settle()
+        return Move((self.shift - shift) * unit, self.unit / unit, fresh)
+
+    def _settle(self) -> None:
+        """Set location, unit, activity and clip of each feature from the running statistics."""
+        # where nothing varies yet, a unit in which any change shows
+        still = np.where(self.mean != 0, 1 / np.where(self.mean != 0, np.abs(self.mean), 1.0), 1.0)
+        unit = np.where(self.varies, 1 / np.sqrt(np.where(self.varies, self.variance, 1.0)), still)
+        sign = np.sign(self.values[1])
+        self.values[0], self.values[1], self.values[2] = self.mean, sign * unit, self.varies
+        self.values[4] = self._clips()
+
+    def _clips(self) -> Numbers:
+        """Values that are not the usual one are clipped at thirty of their own deviations."""
+        return np.where(self.varies, CLIP / np.sqrt(self.unusual_share), UNBOUNDED[self.values.dtype.char])
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
-        """Return every array by name."""
-        return {"values": self.values, "count": self.count, "mean": self.mean, "variance": self.variance}
+        """Return the running statistics by name."""
+        return {name: getattr(self, name) for name in STATISTICS}
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> Frame:
-        """Return the frame that ``tensors`` describe."""
-        count, mean, variance = (tensors[name].astype(np.float64) for name in ("count", "mean", "variance"))
-        return cls(aligned_copy(tensors["values"]), count, mean, variance)
+    def restored(cls, values: Floats, tensors: Mapping[str, npt.NDArray[Any]]) -> Frame:
+        """Return the frame with these values and statistics; raise ValueError if they do not fit."""
+        own = [tensors[name].astype(np.float64) for name in STATISTICS]
+        if any(array.shape != values.shape[1:] for array in own):
+            raise ValueError(f"statistics of the frame do not have the shape ({values.shape[1]},)")
+        return cls(values, *own)
 
 
-def _units(mean: Numbers, variance: Numbers) -> Numbers:
-    """Inverse deviations; where nothing varies yet, a unit in which any change would show."""
-    still = np.where(mean != 0, 1 / np.where(mean != 0, np.abs(mean), 1.0), 1.0)
-    return np.where(variance > 0, 1 / np.sqrt(np.where(variance > 0, variance, 1.0)), still)
+def usual_values(rows: Numbers) -> Numbers:
+    """Return the median value of each column of rows (N, D), which more than half of them may share; NaN if none is."""
+    if not len(rows):
+        return np.full(rows.shape[1], np.nan)
+    ordered = np.sort(rows, axis=0)  # NaN comes last
+    count = (~np.isnan(rows)).sum(0)
+    low, high = (np.maximum((count - 1) // 2, 0), np.minimum(count // 2, len(rows) - 1))
+    column = np.arange(rows.shape[1])
+    return np.where(ordered[low, column] == ordered[high, column], ordered[low, column], np.nan)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
 
 FloatArray = npt.NDArray[np.float64]
+NEVER_SEEN = 1e6  # nats that a row loses for each feature that never varied, and is different now
 
 
 class Mixture:
@@ -28,6 +29,9 @@ class Mixture:
     ----------
     parameters : Parameters
         Parameters to copy.
+    constants : array-like of shape (D,) or None, default=None
+        The value of each feature that never varied, and NaN for all others. Such a feature adds nothing to a
+        log-likelihood, but a row with another value loses a million nats: it is stranger than any other.
 
     Examples
     --------
@@ -38,20 +42,29 @@ class Mixture:
     [-1.6118]
     """
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, constants: npt.ArrayLike | None = None) -> None:
         self._parameters = parameters.copy()
+        self._take_constants(constants)
+
+    def _take_constants(self, constants: npt.ArrayLike | None) -> None:
+        values = np.full(self.n_features, np.nan) if constants is None else np.asarray(constants, np.float64)
+        self._constant = np.flatnonzero(~np.isnan(values))
+        self._constants = values[self._constant]
 
     @classmethod
-    def view(cls, parameters: Parameters) -> Mixture:
+    def view(cls, parameters: Parameters, constants: npt.ArrayLike | None = None) -> Mixture:
         """Wrap live parameters without copying them. Use the result immediately: training changes it.
 
         Parameters
         ----------
         parameters : Parameters
             Parameters that may still change.
+        constants : array-like of shape (D,) or None, default=None
+            See the class.
         """
         mixture = cls.__new__(cls)
         mixture._parameters = parameters
+        mixture._take_constants(constants)
         return mixture
 
     @classmethod
@@ -122,7 +135,7 @@ class Mixture:
 
     def copy(self) -> Mixture:
         """Return a mixture with parameters of its own."""
-        return Mixture(self._parameters)
+        return Mixture(self._parameters, self.constants)
 
     def __repr__(self) -> str:
         return f"Mixture({self.n_components} components, {self.n_features} features, {self._parameters.dtype})"
@@ -146,6 +159,13 @@ class Mixture:
     def n_parameters(self) -> int:
         """Free numbers: means, covariances, and weights that sum to one."""
         return self._parameters.kind.n_parameters(self.n_components, self.n_features) + self.n_components - 1
+
+    @property
+    def constants(self) -> FloatArray:
+        """The value of each feature that never varied, NaN for all others: (D,)."""
+        values = np.full(self.n_features, np.nan)
+        values[self._constant] = self._constants
+        return values
 
     @property
     def weights(self) -> Floats:
@@ -182,7 +202,21 @@ class Mixture:
         factor : float, default=1.0
             Bytes are read as they are, times this.
         """
-        return self._parameters.kind.score(self._parameters, x, factor)
+        found = self._parameters.kind.score(self._parameters, x, factor)
+        if len(self._constant):
+            lost = NEVER_SEEN * self._differing(x, factor).sum(1)
+            found = found._replace(
+                log_likelihood=found.log_likelihood - lost, max_component=found.max_component - lost
+            )
+        return found
+
+    def _differing(self, x: npt.ArrayLike, factor: float) -> npt.NDArray[np.bool_]:
+        """Tell where rows differ in features that never varied: (N, number of such features)."""
+        values = np.asarray(x)[:, self._constant]
+        if values.dtype == np.uint8:
+            values = values * self._parameters.dtype.type(factor)
+        values = values.astype(self._parameters.dtype)
+        return np.asarray((values != self._constants.astype(self._parameters.dtype)) & (values == values))
 
     def log_prob(self, x: npt.ArrayLike) -> FloatArray:
         """[E3] Return the exact log-likelihood of each row: (N,).
@@ -238,7 +272,7 @@ class Mixture:
         features : sequence of int
             Numbers of the features to keep, in this order.
         """
-        return Mixture.view(self._parameters.kind.marginal(self._parameters, features))
+        return Mixture.view(self._parameters.kind.marginal(self._parameters, features), self.constants[list(features)])
 
     def sample(self, n: int, rng: np.random.Generator | int | None = None) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Draw samples (n, D), in random order, and return them with the component of each (n,).
@@ -254,7 +288,9 @@ class Mixture:
             raise ValueError(f"n is {n}; expected at least one sample.")
         generator = np.random.default_rng(rng)
         components = generator.choice(self.n_components, size=n, p=self._parameters.weights)
-        return self._parameters.kind.draw(self._parameters, components, generator), components
+        drawn = self._parameters.kind.draw(self._parameters, components, generator)
+        drawn[:, self._constant] = self._constants
+        return drawn, components
 
 
 def _frozen(values: npt.ArrayLike) -> Any:

@@ -14,8 +14,10 @@ Model = tuple[Array, Array, Array]
 """Logits ξ (K,), means μ (K, D) and scales s (K, D)."""
 Bounds = tuple[float, float]
 """Smallest and largest scale."""
-Prior = tuple[Array, Array, Array]
-"""Weight N received in all (K,), variance ν that the prior expects (D,) and smallest variance (D,)."""
+Typical = tuple[float, float, float, float, float]
+"""Samples within the bound, level and deviation of their losses, room, and samples outside."""
+Prior = tuple[Array, Array, Array, Array]
+"""Weight N received in all (K,), variance ν that the prior expects, its weight m and the smallest variance, each (D,)."""
 
 
 def weights(ξ: Array) -> Array:
@@ -222,24 +224,26 @@ def distortion(v: Array, p_max: float) -> Array:
 
 
 def influence(
-    loss: float, typical: tuple[float, float, float], D: int
-) -> tuple[float, float, tuple[float, float, float]]:
+    loss: float, typical: Typical, D: int
+) -> tuple[float, float, Typical]:
     """[E20] Share of a sample with this loss in a step, the loss to report, and the typical loss from now on.
 
-    ``typical`` is (n, level, deviation); (0, 0, 0) before the first sample.
+    ``typical`` is (n, level, deviation, room, outside); (0, 0, 0, ρ, 0) before the first sample, where ρ is 1, or 0 for
+    a bound that does not adapt to rows which keep coming.
     """
-    n, level, deviation = typical
+    n, level, deviation, room, outside = typical
     deviation = deviation or 1000 * D / 30
-    bound = 30 * max(deviation, D**0.5)
+    bound = (room or 1) * 30 * max(deviation, D**0.5)
     away = loss - level
     if away < -bound:
         level, deviation = level - 0.01 * bound, deviation + 0.001 * (bound - deviation)
-        return (bound / away) ** 2, level - bound, (n, level, deviation)
+        return (bound / away) ** 2, level - bound, (n, level, deviation, 1.02 * room, outside + 1)
+    room = room and 1 + (1 - 4e-5) * (room - 1)
     n += 1
     wider = min(abs(away), bound) - deviation
     level += max(1 / n, 0.01) * away
     deviation += max(1 / (n + 1), 0.001 if wider > 0 else 0.01) * wider
-    return 1.0, loss, (n, level, deviation)
+    return 1.0, loss, (n, level, deviation, room, outside)
 
 
 def known_scores(x: Array, ξ: Array, μ: Array, s: Array) -> Array:
@@ -254,9 +258,10 @@ def changed(ℓ: float, usual: float, variance: float, scatter: float, period: i
     return usual - ℓ > 6 * np.sqrt(max(variance / (2 * period), scatter))
 
 
-def in_frame(x: Array, m: Array, u: Array) -> Array:
-    """[E23] Samples z = (x − m)·u of rows x (N, D), for shifts m and units u, each (D,)."""
-    return (x - m) * u
+def in_frame(x: Array, m: Array, u: Array, active: Array | bool = True) -> Array:
+    """[E23] Samples z = (x − m)·u of rows x (N, D), for shifts m and units u, each (D,); 0 in features not active."""
+    z = (x - m) * u
+    return np.where(active | np.isnan(z), z, 0)
 
 
 def rows_log_likelihood(L: Array, u: Array) -> Array:
@@ -264,17 +269,18 @@ def rows_log_likelihood(L: Array, u: Array) -> Array:
     return L + np.log(np.abs(u)).sum()
 
 
-def frame_sums(z: Array) -> Array:
-    """[E23] Number, sum and sum of squares of each feature of samples, clipped to ±10, without gaps: (3, D)."""
-    there = ~np.isnan(z)
-    c = np.where(there, np.clip(z, -10, 10), 0)
-    return np.array([there.sum(0), c.sum(0), (c**2).sum(0)])
+def frame_sums(x: Array, m: Array, u: Array, usual: Array, clip: Array) -> Array:
+    """[E23] Numbers of all values, of unusual and of far ones; sums of powers of clipped samples, no gaps: (6, D)."""
+    there = ~np.isnan(x)
+    c = np.where(there, np.clip((x - m) * u, -clip, clip), 0)
+    numbers = [there.sum(0), (there & (x != usual)).sum(0), (9 * c**2 > clip**2).sum(0)]
+    return np.array([*numbers, c.sum(0), (c**2).sum(0), (c**4).sum(0)])
 
 
-def with_prior(v: Array, N: Array, ν: Array, least: Array | float = 0.0) -> Array:
-    """[E24] (n v + ν)/(n + 1), at least the smallest variance: v (K, D), n = min(N, 1000), N received in all (K,)."""
-    n = np.minimum(N, 1000)[:, None]
-    return np.maximum((n * v + ν) / (n + 1), least)
+def with_prior(v: Array, N: Array, ν: Array, m: Array | float = 1.0, least: Array | float = 0.0) -> Array:
+    """[E24] (N v + m ν)/(N + m), at least the smallest variance: v (K, D), N (K,) received in all, ν and m (D,)."""
+    n = N[:, None]
+    return np.maximum((n * v + m * ν) / (n + m), least)
 
 
 def shared_out(f: Array, ε: float, a: Array | float = 1.0) -> Array:
@@ -299,27 +305,28 @@ def weighted_natural_step(
     The weights are those of [E6] or of [E25]. The variance v is learned as without a prior; only s contains it.
     """
     _, μ, s = model
-    N, ν, least = prior
+    N, ν, m, least = prior
     W = w.sum(0)
     n, r = earned_rate(n, W, *growth)
     μ_new, v_new = moved_moments(x, w, r, μ, v)
     N = N + W
-    s_new = scales_of(with_prior(v_new, N, ν, least), *bounds)
+    s_new = scales_of(with_prior(v_new, N, ν, m, least), *bounds)
     return μ_new, np.where(W[:, None] > 0, s_new, s), v_new, n, N
 
 
-def leave_one_out(z: Array, r: Array, μ: Array, v: Array, N: Array, ν: Array, a: Array | float = 1.0) -> float:
+def leave_one_out(z: Array, r: Array, μ: Array, v: Array, prior: Prior, a: Array | float = 1.0) -> float:
     """[E26] Log-likelihood of all samples z (N, D), each under the mixture that has not learned it.
 
     Component k has mass N_k, mean μ_k and variance v_k without prior; r_nk of its mass is sample n, which counts a_n.
     """
+    N, ν, m, least = prior
     a = np.broadcast_to(a, len(z))
     f = np.zeros(r.shape)
     for i, k in np.ndindex(*r.shape):
         left = max(float(N[k] - r[i, k]), 1e-3)
         away = z[i] - μ[k]
         rest = np.maximum(N[k] / left * (v[k] - r[i, k] / left * away**2), 0)
-        u = (left * rest + ν) / (left + 1)
+        u = np.maximum((left * rest + m * ν) / (left + m), least)
         f[i, k] = np.log(left / a.sum()) - 0.5 * (np.log(2 * np.pi * u) + (N[k] / left * away) ** 2 / u).sum()
     top = f.max(1)
     return float(a @ (top + np.log(np.exp(f - top[:, None]).sum(1))))

@@ -84,10 +84,10 @@ class Settings:
             raise ValueError(
                 "a k-means start does not support missing values; use start_from='random' or allow_nan=False."
             )
-        if self.scale == "auto" and not (rule.supports_raw_data and self.kind.supports("reframe")):
+        if self.scale == "auto" and not self.kind.supports("reframe"):
             raise ValueError(
-                f"scale='auto' does not support rule={rule.name!r} with covariance_type={self.covariance_type!r}; "
-                "use rule='natural' with 'diag', or scale='none' with data that you have scaled."
+                f"scale='auto' does not support covariance_type={self.covariance_type!r}; use 'diag', or scale='none' "
+                "with data that you have scaled."
             )
         if not self.kind.supports(rule.required_steps):
             raise ValueError(

@@ -15,12 +15,24 @@ from streamgmm.core.engine import Replica
 from streamgmm.core.frame import Frame, Move
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.core.rules import Rule
-from streamgmm.native import Rows
+from streamgmm.core.rules.moments import RegularisedState
+from streamgmm.native import Rows, Turn
 
 WARM_UP = 200  # rows that are kept until the first frame is known
-BOUNDS = Bounds(1e-5, 1e5)  # of scales, in deviations of a feature
+WIDE_BOUNDS = Bounds(1e-5, 1e5)  # of scales, in deviations of a feature, where a prior keeps them apart from zero
 LONGEST = 1000  # samples between two looks at the frame
-HELD_PRECISION = 20.0  # of samples, while the annealing is wide
+ALL_SUMMED = 4000  # samples after which only one step in SPARSE is summed in the frame
+SPARSE = 8
+HELD_PRECISION = 20.0  # of samples, while the annealing is wide; the largest one of rules without a prior
+PRIOR_EXPECTS = 0.3  # of a feature's variance in a component
+UNUSUAL = 0.3  # unusual values of a feature that the prior counts like: at least one sample
+HEAVY_TAILED = 0.05  # samples that it counts like for each unit of excess kurtosis: variances of heavy tails are noisy
+LOCKED = 1e30  # weight of the prior on a feature that has not varied
+
+
+def bounds_of_samples(rule: Rule[Any]) -> Bounds:
+    """Return bounds of scales for samples of a common scale."""
+    return WIDE_BOUNDS if rule.has_prior else Bounds(WIDE_BOUNDS.scale_min, HELD_PRECISION**0.5)
 
 
 class Standardisation:
@@ -32,15 +44,21 @@ class Standardisation:
         Width of a row.
     dtype : dtype
         Float type of the training.
+    rule : Rule
+        The rule that learns the samples.
     precision_max : float or None, default=None
         Largest precision of a feature, in the units of the rows.
     """
 
-    def __init__(self, n_features: int, dtype: np.dtype[Any], precision_max: float | None = None) -> None:
+    def __init__(
+        self, n_features: int, dtype: np.dtype[Any], rule: Rule[Any], precision_max: float | None = None
+    ) -> None:
         self._smallest = 0.0 if precision_max is None else 1 / precision_max
+        self._rule, self._bounds = rule, bounds_of_samples(rule)
         self._first = PartialBatch(n_features, dtype, WARM_UP)
         self._frame: Frame | None = None
         self._next_update = 0  # samples at which the frame is looked at again
+        self._every = 1  # one step in so many is summed in the frame
 
     def __len__(self) -> int:
         """Rows that wait for the first frame."""
@@ -55,6 +73,15 @@ class Standardisation:
     def offset(self) -> float:
         """What log-likelihoods of samples gain when they are expressed for rows."""
         return 0.0 if self._frame is None else self._frame.log_volume
+
+    @property
+    def feature_variances(self) -> npt.NDArray[np.float64] | None:
+        """Running variance of each feature, in the units of the rows: (D,)."""
+        return None if self._frame is None else self._frame.variance
+
+    def turn(self, step: int) -> Turn:
+        """Tell the kernel which steps to sum in the frame; ``step`` is the number of the next one."""
+        return Turn(step, 1, self._every)
 
     def take(self, rows: Rows, factor: float, shares: Shares | None) -> int:
         """Keep rows until there are enough for a frame; return how many were taken."""
@@ -71,7 +98,7 @@ class Standardisation:
         self._first.clear()
         self._frame = Frame.start(rows, main.parameters.dtype)
         main.frame = self._frame.values
-        self._cap(main)
+        self._set_prior(main, self._frame.varies)
         if given:
             self._start_from(main, given)
         return rows, shares
@@ -79,28 +106,52 @@ class Standardisation:
     def _start_from(self, main: Replica, given: Mapping[str, npt.NDArray[Any]]) -> None:
         """Start from weights, means and precisions in the units of the rows."""
         assert self._frame is not None
-        old, kind, unit = main.parameters, main.parameters.kind, self._frame.values[1].astype(np.float64)
+        old, kind = main.parameters, main.parameters.kind
         means = self._frame.samples_of_rows(given["means"]) if "means" in given else old.means
         precisions = kind.precisions(old)
         if "precisions" in given:
             kind.initial(given.get("means", old.means), given["precisions"], HELD_PRECISION)  # raises if unfit
-            precisions = given["precisions"] / unit**2
+            precisions = given["precisions"] / self._frame.unit**2
         logits = logits_of(given["weights"]) if "weights" in given else old.logits
         values = kind.initial(np.asarray(means, old.dtype), precisions, HELD_PRECISION)
         main.parameters = Parameters(kind, values, logits)
-        state: Any = main.state
-        if hasattr(state, "moments"):
-            state.moments = kind.start_moments(main.parameters)
-        if hasattr(state, "weights"):
-            state.weights = main.parameters.weights
+        kind.clip(main.parameters, self._bounds)
+        main.state = self._rule.restarted(main.state, main.parameters)
 
-    def _cap(self, main: Replica) -> None:
-        """Express the smallest variance in the units of samples."""
-        scale = getattr(main.state, "prior_scale", None)
-        if self._smallest and scale is not None and self._frame is not None:
-            main.parameters.kind.cap_prior(scale, self._smallest * self._frame.values[1].astype(np.float64) ** 2)
+    def widen(self, more: int, main: Replica) -> None:
+        """Add features of which no value is known yet; parameters are wider already."""
+        width, dtype = main.parameters.n_features, main.parameters.dtype
+        if self._frame is None:
+            rows, shares = self._first.rows, self._first.shares
+            self._first = PartialBatch(width, dtype, WARM_UP)
+            self._first.add(np.pad(rows, ((0, 0), (0, more)), constant_values=np.nan), 1.0, shares)
+            return
+        assert main.frame is not None
+        self._frame.values = main.frame
+        self._frame = self._frame.widened(more)
+        main.frame = self._frame.values
+        if isinstance(main.state, RegularisedState) and main.state.prior is not None:
+            rows = main.parameters.kind.start_prior(width, dtype, PRIOR_EXPECTS)
+            rows[0, : width - more] = main.state.prior.rows[0, : width - more]
+            main.state.prior_rows = rows
+        self._set_prior(main, np.zeros(width, np.bool_))
 
-    def update(self, main: Replica, control: Control, rule: Rule[Any]) -> None:
+    def _set_prior(self, main: Replica, fresh: npt.NDArray[np.bool_]) -> None:
+        """[E24] Set weight and smallest variance of the prior; what it expects of ``fresh`` features (D,), too."""
+        assert self._frame is not None
+        frame, state, kind = self._frame, main.state, main.parameters.kind
+        smallest = np.maximum(self._smallest * frame.unit**2, self._rule.variance_floor)
+        if not isinstance(state, RegularisedState) or state.prior is None:
+            if smallest.any():
+                kind.limit_precisions(main.parameters, 1 / np.maximum(smallest, 1 / self._bounds.precision_max))
+            return
+        before = state.prior.rows[0, : len(fresh)]
+        expected = np.where(fresh, PRIOR_EXPECTS, np.where(frame.varies, before, 1.0))
+        rare = np.maximum(UNUSUAL / frame.unusual_share, HEAVY_TAILED * (frame.kurtosis - 1))
+        weight = np.where(frame.varies, np.maximum(1.0, rare), LOCKED)
+        kind.set_prior(state.prior, expected, weight, np.where(frame.varies, smallest, 0.0))
+
+    def update(self, main: Replica, control: Control) -> None:
         """End a period: move the frame where it no longer fits, and all parameters with it.
 
         The longer the training, the rarer it is looked at, but at least every ``LONGEST`` samples.
@@ -111,18 +162,19 @@ class Standardisation:
         self._next_update = control.samples + min(LONGEST, control.samples // 10)
         self._frame.values = main.frame
         before = self._frame.log_volume
-        move = self._frame.update(2 * rule.memory)
-        if move is None:
-            return
-        self._apply(main, move, rule)
-        gained = before - self._frame.log_volume
-        control.shift_losses(gained)
-        main.typical_loss[1] += gained
+        move = self._frame.update(2 * self._rule.memory, self._every)
+        self._every = SPARSE if control.samples >= ALL_SUMMED else 1
+        if move is not None:
+            self._apply(main, move)
+            gained = before - self._frame.log_volume
+            control.shift_losses(gained)
+            main.typical_loss[1] += gained
+        self._set_prior(main, np.zeros(len(self._frame.mean), np.bool_) if move is None else move.fresh)
 
-    def _apply(self, main: Replica, move: Move, rule: Rule[Any]) -> None:
-        old, kind = main.parameters, main.parameters.kind
+    def _apply(self, main: Replica, move: Move) -> None:
+        old, kind, rule = main.parameters, main.parameters.kind, self._rule
         tensors = kind.reframe(old.tensors, move.shift, move.factor)
-        state = main.state.map_tensors(lambda t: kind.reframe(t, move.shift, move.factor))
+        state = rule.reframed(main.state, kind, move.shift, move.factor)
         if move.fresh.any():
             kind.forget_features(tensors, move.fresh)
             state = state.map_tensors(lambda t: kind.forget_features(t, move.fresh))
@@ -131,29 +183,35 @@ class Standardisation:
         if rule.holds_scales(main.state):  # scales are a choice then, not an estimate
             values = kind.initial(tensors["means"], None, HELD_PRECISION)
         main.parameters, main.state = Parameters(kind, values, old.logits), state
-        self._cap(main)
+        kind.clip(main.parameters, self._bounds)
 
-    def refine(self, main: Replica, rows: Rows, counts: npt.NDArray[np.float64] | None, rule: Rule[Any]) -> bool:
+    def refine(self, main: Replica, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
         """Iterate EM on rows that are all at hand; return whether the rule can."""
         if self._frame is None:
             return False
         samples = self._frame.samples_of_rows(rows)
-        samples[:, ~self._frame.varies] = 0.0
-        return rule.refine(main.state, main.parameters, samples, counts, BOUNDS)
+        return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
 
-    def answer(self, main: Replica, rule: Rule[Any]) -> Parameters:
+    def answer(self, main: Replica, annealed: bool) -> Parameters:
         """Return parameters in the units of the rows, with the variances that components really have."""
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)
         inner, kind = main.parameters.copy(), main.parameters.kind
         if self._frame is None:  # nothing is learned yet: one Gaussian for all rows
             values = kind.initial(np.zeros_like(inner.means), None, 1.0)
             inner = Parameters(kind, values, np.zeros(len(inner)))
-        else:
-            rule.set_covariances(main.state, inner, BOUNDS)
-        shift, unit = frame.values[:2].astype(np.float64)
-        tensors = kind.reframe(inner.tensors, -shift * unit, 1 / unit)
-        kind.fix_features(tensors, ~frame.varies, shift)
+        elif not self._rule.set_covariances(main.state, inner, self._bounds) and not annealed:
+            # what is not between the means of components is within them
+            weights = inner.weights[:, None]
+            between = (weights * (inner.means - (weights * inner.means).sum(0)) ** 2).sum(0)
+            kind.limit_precisions(inner, 1 / np.maximum(1 - between, 1 / self._bounds.precision_max))
+        tensors = kind.reframe(inner.tensors, -frame.shift * frame.unit, 1 / frame.unit)
+        kind.fix_features(tensors, ~frame.varies, frame.shift)
         return Parameters(kind, tensors.named(), inner.logits)
+
+    @property
+    def constants(self) -> npt.NDArray[np.float64] | None:
+        """The only value that a feature has had so far; NaN for features that vary: (D,)."""
+        return None if self._frame is None or self._frame.varies.all() else self._frame.constants
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return every array by name."""
@@ -161,14 +219,17 @@ class Standardisation:
         if self._frame is None:
             return first
         frame = {f"frame.{n}": v for n, v in self._frame.tensors().items()}
-        return {**frame, "frame.next_update": np.array(self._next_update)}
+        return {**frame, "frame.next_update": np.array(self._next_update), "frame.every": np.array(self._every)}
 
     def restore(self, tensors: Mapping[str, npt.NDArray[Any]], main: Replica) -> None:
         """Take the state that ``tensors`` describe; raise an exception if they are damaged."""
         own = {n.removeprefix("frame."): v for n, v in tensors.items() if n.startswith("frame.")}
         if own:
-            self._next_update = int(own["next_update"])
-            self._frame = Frame.from_tensors(own)
-            main.frame = self._frame.values
+            self._next_update, self._every = int(own["next_update"]), int(own["every"])
+            if self._every not in (1, SPARSE):
+                raise ValueError(f"frame.every is {self._every}; expected 1 or {SPARSE}")
+            if main.frame is None:
+                raise ValueError("tensor 'frame' is missing")
+            self._frame = Frame.restored(main.frame, own)
         else:
             self._first.restore(tensors["first.rows"], tensors["first.shares"])

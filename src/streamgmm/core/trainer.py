@@ -22,11 +22,11 @@ from streamgmm.core.parameters import Parameters
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.settings import DEFAULT_CAP, Settings
-from streamgmm.core.standardisation import BOUNDS, Standardisation
+from streamgmm.core.standardisation import Standardisation, bounds_of_samples
 from streamgmm.core.state import Named
 from streamgmm.core.tensors import Tensors
 from streamgmm.core.training_view import TrainingView
-from streamgmm.native import Rows, Samples, Steps
+from streamgmm.native import TYPICAL_NUMBERS, Rows, Samples, Steps
 
 NO_INITS: dict[str, Any] = {"weights_init": None, "means_init": None, "precisions_init": None}
 REHEATED = 0.2  # width after a drift, as a share of the widest
@@ -81,11 +81,16 @@ class Trainer(TrainingView):
         schedule = settings.make_schedule(self.rule, engine)
         self._control = Control(schedule, int(settings.n_components))
         auto = settings.scale == "auto"
-        self._standard = Standardisation(n_features, np.dtype(dtype), settings.precision_max) if auto else None
-        self._bounds = BOUNDS if auto else settings.kind.bounds(float(settings.precision_max or DEFAULT_CAP))
+        self._standard: Standardisation | None = None
+        self._bounds = settings.kind.bounds(float(settings.precision_max or DEFAULT_CAP))
+        if auto:
+            self._standard = Standardisation(n_features, np.dtype(dtype), self.rule, settings.precision_max)
+            self._bounds = bounds_of_samples(self.rule)
         parameters = settings.make_parameters(n_features, np.dtype(dtype), self.rng)
         parameters.kind.clip(parameters, self._bounds)
-        self._main = Replica(parameters, self.rule.start(parameters, self._context()), np.zeros(3))
+        typical = np.zeros(TYPICAL_NUMBERS)
+        typical[3] = 1.0 if auto else 0.0  # whether rows that keep coming get room
+        self._main = Replica(parameters, self.rule.start(parameters, self._context()), typical)
         self._engine_state = engine.start()
         self._pending = PartialBatch(n_features, parameters.dtype, self.batch_size)
         self.n_skipped = 0
@@ -192,9 +197,9 @@ class Trainer(TrainingView):
             How often each counts.
         """
         self._end_round()
-        if self._standard is None or not self.annealed or np.isnan(rows).any():
+        if self._standard is None or not self.annealed:
             return False
-        return self._standard.refine(self._main, rows, counts, self.rule)
+        return self._standard.refine(self._main, rows, counts)
 
     def end_pass(self) -> None:
         """End a pass that another one follows: what the rule has gathered becomes the model."""
@@ -211,7 +216,11 @@ class Trainer(TrainingView):
     def _samples(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> Samples:
         gaps = bool(self.settings.allow_nan)
         typical = self._main.typical_loss if self.parameters.kind.bounds_influence else None
-        return Samples(rows, self.batch_size, factor, gaps, shares, typical, self._main.frame)
+        samples = Samples(rows, self.batch_size, factor, gaps, shares, typical)
+        if self._standard is None:
+            return samples
+        turn = self._standard.turn(self._control.samples // self.batch_size)
+        return samples._replace(frame=self._main.frame, turn=turn)
 
     def _samples_to_check(self) -> int:
         """Count the samples of the whole steps up to and including the one that completes the period."""
@@ -231,7 +240,7 @@ class Trainer(TrainingView):
             self._end_round()
             moved = self.rule.check(self._main.state, self.parameters, context)
             if self._standard is not None:
-                self._standard.update(self._main, self._control, self.rule)
+                self._standard.update(self._main, self._control)
         changed = self._control.detect_drift(moved)
         if changed:
             self._end_round()
@@ -289,8 +298,6 @@ class Trainer(TrainingView):
         count : int
             Number of new features, which come after those there are.
         """
-        if self._standard is not None:
-            raise ValueError("scale='auto' does not support new features; use scale='none'.")
         checks = self._learn_pending()
         self._end_round()
         old = self.parameters
@@ -300,8 +307,10 @@ class Trainer(TrainingView):
             return old.kind.widen(tensors, means, self._bounds)
 
         wider = Parameters(old.kind, widen(old.tensors).named(), old.logits)
-        self._main = Replica(wider, self._main.state.map_tensors(widen), self._main.typical_loss)
+        self._main = Replica(wider, self._main.state.map_tensors(widen), self._main.typical_loss, self._main.frame)
         self.rule.on_new_features(self._main.state)
+        if self._standard is not None:
+            self._standard.widen(count, self._main)
         self._pending = PartialBatch(wider.n_features, old.dtype, self.batch_size)
         self.settings = self._without_inits()
         return checks

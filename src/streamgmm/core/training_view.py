@@ -45,7 +45,7 @@ class TrainingView(ABC):
         """A view of the live parameters, in the units of the rows. Use it immediately: training changes it."""
         if self._standard is None:
             return Mixture.view(self._main.parameters)
-        return Mixture.view(self._standard.answer(self._main, self.rule))
+        return Mixture.view(self._standard.answer(self._main, self.annealed), self._standard.constants)
 
     @property
     def batch_size(self) -> int:
@@ -116,8 +116,13 @@ class TrainingView(ABC):
     @property
     def typical_loss(self) -> tuple[float, float]:
         """Level and deviation of recent losses ([E20])."""
-        _, level, deviation = self._main.typical_loss.tolist()
+        _, level, deviation, *_ = self._main.typical_loss.tolist()
         return level, deviation
+
+    @property
+    def n_damped(self) -> int:
+        """Samples whose influence was reduced because they were extreme ([E20]); each pass counts them again."""
+        return int(self._main.typical_loss[4])
 
     def current(self) -> Check:
         """Return the current figures in the form of a check."""

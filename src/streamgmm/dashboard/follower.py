@@ -69,8 +69,8 @@ def read_model(path: Path) -> Model | None:
     try:
         header, tensors = read_model_file(path)
         means = tensors["parameters.means"]
-        if "frame.values" in tensors:
-            shift, unit = tensors["frame.values"][:2]
+        if "frame" in tensors:
+            shift, unit = tensors["frame"][:2]
             means = shift + means / unit
         means = means.astype(np.float32)
         logits = tensors["parameters.logits"]

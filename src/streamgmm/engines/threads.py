@@ -17,7 +17,7 @@ from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.engine import Engine, Replica, Round
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.state import Named
-from streamgmm.native import Samples, Steps
+from streamgmm.native import FRAME_SUMS, Samples, Steps, Turn
 
 LONG_ROUND = 1000  # samples per replica: merging costs about as much as scoring twenty of them
 In = TypeVar("In")
@@ -77,7 +77,8 @@ class Threads(Engine):
             samples = _every(work.samples, turns[r])
             if samples.typical_loss is not None:
                 samples = samples._replace(typical_loss=replica.typical_loss)
-            samples = samples._replace(frame=replica.frame)
+            turn = Turn(samples.turn.first + turns[r].start, self.count, samples.turn.every)
+            samples = samples._replace(frame=replica.frame, turn=turn)
             return own_rule.advance(replica.state, replica.parameters, work._replace(samples=samples))
 
         reports = run_all(self.count, learn, range(self.count))
@@ -93,10 +94,13 @@ class Threads(Engine):
         cuts = [len(main.parameters) * i // self.count for i in range(self.count + 1)]
         ranges = [range(*cut) for cut in pairwise(cuts)]
         run_all(self.count, lambda rows: rule.merge(done, main, rows), ranges)
-        main.typical_loss[:] = np.mean([replica.typical_loss for replica in state.replicas], axis=0)
+        typical, damped = [r.typical_loss for r in state.replicas], state.start.typical_loss[4]
+        main.typical_loss[:] = np.mean(typical, axis=0)
+        main.typical_loss[4] = damped + sum(own[4] - damped for own in typical)
         if main.frame is not None and state.start.frame is not None:
-            before = state.start.frame[2:]
-            main.frame[2:] = before + sum(r.frame[2:] - before for r in state.replicas if r.frame is not None)
+            before = state.start.frame[FRAME_SUMS:]
+            added = sum(r.frame[FRAME_SUMS:] - before for r in state.replicas if r.frame is not None)
+            main.frame[FRAME_SUMS:] = before + added
 
     def skips_check(self, rule: Rule[Any], main: Replica, state: RoundState, context: Context) -> bool:
         # replicas must not forget where they started

@@ -15,7 +15,10 @@ from streamgmm.native import _native
 from streamgmm.native._native import use_width, width, widths
 
 __all__ = [
+    "FRAME_ROWS",
+    "FRAME_SUMS",
     "PACK_BYTES",
+    "TYPICAL_NUMBERS",
     "EMStep",
     "Filters",
     "Floats",
@@ -25,6 +28,7 @@ __all__ = [
     "Samples",
     "Scores",
     "Steps",
+    "Turn",
     "adjacent",
     "aligned_copy",
     "copy_rows",
@@ -41,6 +45,12 @@ Rows = npt.NDArray[Any]
 """Samples (N, D): floats, or bytes."""
 PACK_BYTES = 128
 """Rows of parameters are padded to a multiple of this, and aligned to it."""
+FRAME_ROWS = 11
+"""Rows of a frame; see `Samples`."""
+FRAME_SUMS = 5
+"""Number of the first row of a frame that the kernel writes."""
+TYPICAL_NUMBERS = 5
+"""Numbers of a typical loss; see `Samples`."""
 
 
 def padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats:
@@ -92,6 +102,14 @@ class Filters(NamedTuple):
     along_columns: npt.NDArray[np.float64]
 
 
+class Turn(NamedTuple):
+    """Which steps are summed in a frame: step t if ``every`` divides ``first + t·apart``."""
+
+    first: int = 0
+    apart: int = 1
+    every: int = 1
+
+
 class Samples(NamedTuple):
     """Whole batches of consecutive rows, and how to read them.
 
@@ -107,11 +125,16 @@ class Samples(NamedTuple):
         Whether NaN marks missing values. Otherwise rows must not contain any.
     shares : array of shape (N,), optional
         IN. How much each row counts, within (0, 1].
-    typical_loss : array of shape (3,), optional
-        INOUT. Number of samples, level and deviation of losses; [E20] extreme samples then have less influence.
-    frame : array of shape (5, D), optional
-        INOUT. [E23] Shift and unit of each feature: a sample is (row − shift)·unit. Behind them how many values were
-        taken, and the sums of these and of their squares, clipped to ±10.
+    typical_loss : array of shape (5,), optional
+        INOUT. [E20] Extreme samples then have less influence: number of samples, level and deviation of losses, room
+        (0 keeps the bound fixed), and number of samples outside.
+    frame : array of shape (11, D), optional
+        INOUT. [E23] Shift, unit and activity of each feature: a sample is (row − shift)·unit, or 0 where a feature is
+        not active. Behind them the usual value (or NaN) and the clip; then how many values were summed, how many of
+        them were not the usual one, or beyond a third of the clip, and the sums of the first, second and fourth power
+        of all, clipped.
+    turn : Turn, default=Turn(0, 1, 1)
+        Which steps are summed in the frame.
     """
 
     rows: Rows
@@ -121,6 +144,7 @@ class Samples(NamedTuple):
     shares: npt.NDArray[np.float64] | None = None
     typical_loss: npt.NDArray[np.float64] | None = None
     frame: Floats | None = None
+    turn: Turn = Turn()
 
 
 class Steps(NamedTuple):

@@ -23,7 +23,7 @@ class Report:
 class Samples32:
     """Whole batches of consecutive rows."""
 
-    def __init__(self, rows: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, batch_size: int, gaps: bool, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, frame: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')] | None) -> None: ...
+    def __init__(self, rows: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, batch_size: int, gaps: bool, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, frame: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')] | None, first: int = 0, apart: int = 1, every: int = 1) -> None: ...
 
 @overload
 def first_unfit_row(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], limit: float, gaps: bool) -> int: ...
@@ -51,7 +51,7 @@ def rewrite_all(values: Annotated[NDArray[numpy.float64], dict(shape=(None,), or
 class Samples64:
     """Whole batches of consecutive rows."""
 
-    def __init__(self, rows: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, batch_size: int, gaps: bool, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, frame: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None) -> None: ...
+    def __init__(self, rows: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], factor: float, batch_size: int, gaps: bool, shares: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, frame: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None, first: int = 0, apart: int = 1, every: int = 1) -> None: ...
 
 class SGDStep:
     """Settings of gradient steps."""

@@ -67,9 +67,10 @@ template <class T> void rewrite_all(Line<T> values, std::size_t times) {
 
 template <class T> void bind_shared(nb::module_ &m, const char *samples) {
     nb::class_<SampleArrays<T>>(m, samples, "Whole batches of consecutive rows.")
-        .def(nb::init<NumbersOrBytes, double, std::size_t, bool, std::optional<Vector>, std::optional<Padded<T>>>(),
+        .def(nb::init<NumbersOrBytes, double, std::size_t, bool, std::optional<Vector>, std::optional<Padded<T>>,
+                      std::size_t, std::size_t, std::size_t>(),
              "rows"_a.noconvert(), "factor"_a, "batch_size"_a, "gaps"_a, "shares"_a.noconvert().none(),
-             "frame"_a.noconvert().none());
+             "frame"_a.noconvert().none(), "first"_a = 0, "apart"_a = 1, "every"_a = 1);
     m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a, "gaps"_a,
           "Index of the first row with a magnitude beyond the limit, or with NaN unless gaps are allowed; else -1.");
     m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "For benchmarks: read an array.");

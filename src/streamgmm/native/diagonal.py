@@ -54,8 +54,8 @@ class Moments(NamedTuple):
     """Running moments of the components: means and variances (as ``padded`` makes them), and masses (K,).
 
     The natural rule needs the model's own means here, and its counts as masses. Stochastic EM needs the model's own
-    means unless it accumulates. [E24] ``prior`` (2, stride) is the variance that a prior with the weight of one sample
-    expects, and the smallest variance; ``evidence`` (K,) is the weight that each component has received in all. Give
+    means unless it accumulates. [E24] ``prior`` (3, stride) is the variance that a prior expects, its weight in samples,
+    and the smallest variance; ``evidence`` (K,) is the weight that each component has received in all. Give
     both or neither.
     """
 
@@ -151,7 +151,7 @@ def _batches(model: Model, samples: Samples, received: npt.NDArray[np.float64] |
     report = Steps(np.empty(steps), np.empty(steps), np.zeros(size, np.int64), received, np.zeros(1, np.int64))
     shares = None if samples.shares is None else np.ascontiguousarray(samples.shares, dtype=np.float64)
     make = _SAMPLES[type(model)]
-    return make(rows, samples.factor, samples.batch_size, samples.gaps, shares, samples.frame), report
+    return make(rows, samples.factor, samples.batch_size, samples.gaps, shares, samples.frame, *samples.turn), report
 
 
 def _rows(model: Model, x: npt.ArrayLike) -> Rows:

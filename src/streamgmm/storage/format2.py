@@ -101,7 +101,7 @@ def _tensors(old: Tensors, width: int, replicas: int) -> Tensors:
 
 def _replica(old: Mapping[str, npt.NDArray[Any]], width: int) -> Tensors:
     """Parameters have names that end in a dot; everything else is what the rule remembers."""
-    new: Tensors = {"typical_loss": old["usual"]}
+    new: Tensors = {"typical_loss": np.pad(old["usual"], (0, 2))}
     for name, value in old.items():
         if name in ("usual", "turn", "learned", "log_dets."):
             continue

@@ -43,13 +43,14 @@ class Work(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """[E24] A prior on variances that counts like one sample.
+    """[E24] A prior on variances.
 
-    ``scale`` (D,) is the variance it expects, in the layout of the kind; ``evidence`` (K,) is the weight that each
-    component has received in all, so that the prior fades.
+    ``rows`` (3, D), in the layout of the kind, are the variance that the prior expects of each feature, the number of
+    samples it counts like, and the smallest variance. ``evidence`` (K,) is the weight that each component has received
+    in all: the prior fades with it.
     """
 
-    scale: Floats
+    rows: Floats
     evidence: npt.NDArray[np.float64]
 
 
@@ -200,9 +201,18 @@ class Covariance(ABC):
         """
 
     def em_steps(
-        self, parameters: Parameters, statistics: Statistics, masses: npt.NDArray[np.float64], work: Work, step: EMStep
+        self,
+        parameters: Parameters,
+        statistics: Statistics,
+        masses: npt.NDArray[np.float64],
+        work: Work,
+        step: EMStep,
+        prior: Prior | None = None,
     ) -> Steps:
-        """[E16] [E17] Take steps of stochastic EM; INOUT parameters, statistics and masses (K,)."""
+        """[E16] [E17] Take steps of stochastic EM.
+
+        INOUT parameters, statistics, masses (K,) and the evidence of the prior.
+        """
         raise ValueError(f"covariance_type={self.name!r} does not support rule='sem'; use rule='natural'.")
 
     @abstractmethod
@@ -211,13 +221,21 @@ class Covariance(ABC):
     ) -> None:
         """[E15] [E24] Set the covariances of some components from their moments."""
 
-    def start_prior(self, n_features: int, dtype: np.dtype[Any], value: float) -> Floats | None:
-        """Return the scale of a prior in the layout of the kind; None if it has no prior."""
+    def start_prior(self, n_features: int, dtype: np.dtype[Any], expected: float) -> Any:
+        """Return the rows of a prior that counts like one sample, in the layout of the kind; None if it has none."""
         return None
 
-    def cap_prior(self, scale: Floats, smallest: npt.NDArray[Any]) -> None:
-        """Set the smallest variance of each feature (D,) in the scale of a prior."""
+    def set_prior(self, prior: Prior, expected: Any, weight: Any, smallest: Any) -> None:
+        """[E24] Set what a prior expects of each feature, its weight, and the smallest variance, each (D,)."""
         return
+
+    def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:
+        """[E28] Move variances by shares (K,) towards those of all components together, in place."""
+        return
+
+    def limit_precisions(self, parameters: Parameters, most: npt.NDArray[np.float64]) -> None:
+        """Bring the precision of each feature (D,) below a limit, in place."""
+        raise ValueError(f"covariance_type={self.name!r} does not support scale='auto'; use scale='none'.")
 
     def reframe(self, tensors: Tensors, shift: npt.NDArray[Any], factor: npt.NDArray[Any]) -> Tensors:
         """[E23] Return tensors of parameters or moments of samples that became (z − shift)·factor."""

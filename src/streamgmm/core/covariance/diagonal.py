@@ -132,9 +132,15 @@ class Diagonal(Covariance):
         return diagonal.natural_steps(parameters.native, own, work.samples, work.filters, step, received)
 
     def em_steps(
-        self, parameters: Parameters, statistics: Statistics, masses: npt.NDArray[np.float64], work: Work, step: EMStep
+        self,
+        parameters: Parameters,
+        statistics: Statistics,
+        masses: npt.NDArray[np.float64],
+        work: Work,
+        step: EMStep,
+        prior: Prior | None = None,
     ) -> Steps:
-        own = Moments(statistics.means, statistics.moments.buffers["variances"], masses)
+        own = _moments(statistics.means, statistics.moments, masses, prior)
         return diagonal.em_steps(parameters.native, own, work.samples, step)
 
     def set_from_moments(
@@ -143,11 +149,21 @@ class Diagonal(Covariance):
         own = _moments(parameters.buffers["means"], moments, parameters.log_dets, prior)
         diagonal.rescale(parameters.native, own, bounds, rows)
 
-    def start_prior(self, n_features: int, dtype: np.dtype[Any], value: float) -> Floats:
-        return padded([[value] * n_features, [0.0] * n_features], dtype, 1)
+    def start_prior(self, n_features: int, dtype: np.dtype[Any], expected: float) -> Floats:
+        return padded(np.repeat([[expected], [1.0], [0.0]], n_features, axis=1), dtype, 1)
 
-    def cap_prior(self, scale: Floats, smallest: npt.NDArray[Any]) -> None:
-        scale[1, : len(smallest)] = smallest
+    def set_prior(self, prior: Prior, expected: Any, weight: Any, smallest: Any) -> None:
+        prior.rows[:, : len(weight)] = expected, weight, smallest
+
+    def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:
+        scales = parameters["scales"].astype(np.float64)
+        together = -0.5 * np.log(parameters.weights @ scales**-2.0)
+        parameters["scales"][:] = np.exp((1 - shares[:, None]) * np.log(scales) + shares[:, None] * together)
+        parameters.refresh()
+
+    def limit_precisions(self, parameters: Parameters, most: npt.NDArray[np.float64]) -> None:
+        np.minimum(parameters["scales"], np.sqrt(most).astype(parameters.dtype), out=parameters["scales"])
+        parameters.refresh()
 
     def forget_features(self, tensors: Tensors, features: npt.NDArray[np.bool_]) -> Tensors:
         for name, value in {"means": 0.0, "scales": 1.0, "variances": 1.0}.items():
@@ -218,4 +234,4 @@ def _moments(means: Floats, moments: Tensors, masses: npt.NDArray[np.float64], p
     variances = moments.buffers["variances"]
     if prior is None:
         return Moments(means, variances, masses)
-    return Moments(means, variances, masses, prior.evidence, prior.scale)
+    return Moments(means, variances, masses, prior.evidence, prior.rows)

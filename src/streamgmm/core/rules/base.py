@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from streamgmm.core.annealing import Schedule
-from streamgmm.core.covariance import Bounds, Work
+from streamgmm.core.covariance import Bounds, Covariance, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import State
@@ -77,6 +77,8 @@ class Rule(ABC, Generic[S]):
     anneals: ClassVar[bool] = True
     tol: ClassVar[float | None] = 0.05
     drop_below: ClassVar[float] = 0.0
+    has_prior: ClassVar[bool] = False  # whether its state is a RegularisedState
+    variance_floor: float = 0.0  # smallest variance, as a share of a feature's, where samples are standardised
 
     @abstractmethod
     def start(self, parameters: Parameters, context: Context) -> S:
@@ -261,8 +263,10 @@ class Rule(ABC, Generic[S]):
         """
         return False
 
-    def set_covariances(self, state: S, parameters: Parameters, bounds: Bounds) -> None:
-        """Set the covariances that components really have, also while the rule holds others.
+    def set_covariances(self, state: S, parameters: Parameters, bounds: Bounds) -> bool:
+        """Set the covariances that components really have, and return whether the rule knows them.
+
+        Parameters of a rule that does not are taken as they are once annealing is over.
 
         Parameters
         ----------
@@ -273,7 +277,33 @@ class Rule(ABC, Generic[S]):
         bounds : Bounds
             Bounds of scales.
         """
-        return
+        return False
+
+    def restarted(self, state: S, parameters: Parameters) -> S:
+        """Return the state for other parameters to start from.
+
+        Parameters
+        ----------
+        state : State
+            What the rule remembers.
+        parameters : Parameters
+            Parameters to start from.
+        """
+        return state
+
+    def reframed(self, state: S, kind: Covariance, shift: Any, factor: Any) -> S:
+        """[E23] Return the state for samples that became (z − shift)·factor.
+
+        Parameters
+        ----------
+        state : State
+            What the rule remembers.
+        kind : Covariance
+            The covariance kind of its tensors.
+        shift, factor : arrays of shape (D,)
+            The map of each feature.
+        """
+        return state.map_tensors(lambda tensors: kind.reframe(tensors, shift, factor))
 
     def refine(self, state: S, parameters: Parameters, samples: Any, counts: Any, bounds: Bounds) -> bool:
         """Iterate EM on all samples of a finished training; return whether the rule can.
@@ -291,11 +321,6 @@ class Rule(ABC, Generic[S]):
         bounds : Bounds
             Bounds of scales.
         """
-        return False
-
-    @property
-    def supports_raw_data(self) -> bool:
-        """Whether the rule learns standardised samples with a prior on variances (``scale="auto"``)."""
         return False
 
     @property

@@ -11,8 +11,33 @@ import numpy.typing as npt
 from streamgmm.core.covariance import Prior, Statistics
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.state import SUMS, State
+from streamgmm.core.state import BUFFER, SUMS, State
 from streamgmm.core.tensors import Tensors
+
+
+@dataclass(kw_only=True)
+class RegularisedState(State):
+    """State of a rule that knows a prior on variances, where samples are standardised; see `Prior`."""
+
+    evidence: npt.NDArray[np.float64] | None = field(default=None, metadata=SUMS)
+    prior_rows: npt.NDArray[Any] | None = field(default=None, metadata=BUFFER)
+
+    @property
+    def prior(self) -> Prior | None:
+        """The prior, if there is one."""
+        if self.prior_rows is None or self.evidence is None:
+            return None
+        return Prior(self.prior_rows, self.evidence)
+
+    def start_prior(self, parameters: Parameters) -> None:
+        """Begin without evidence."""
+        self.evidence = np.zeros(len(parameters))
+        self.prior_rows = parameters.kind.start_prior(parameters.n_features, parameters.dtype, 1.0)
+
+
+def with_prior(prior: Prior | None) -> tuple[Prior, ...]:
+    """Return the prior as arguments: covariance kinds need not know of priors."""
+    return () if prior is None else (prior,)
 
 
 @dataclass
@@ -35,8 +60,7 @@ def merge_moments(
 ) -> None:
     """Merge means and moments by shares (K, R), and set the covariances that follow from them."""
     moments = merge_statistics(done, out, rows, shares)
-    with_prior = () if prior is None else (prior,)  # kinds need not know of priors
-    out.parameters.kind.set_from_moments(out.parameters, moments, done.bounds, rows, *with_prior)
+    out.parameters.kind.set_from_moments(out.parameters, moments, done.bounds, rows, *with_prior(prior))
 
 
 def merge_statistics(done: Round, out: Replica, rows: range, shares: npt.NDArray[np.float64]) -> Tensors:

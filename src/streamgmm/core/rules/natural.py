@@ -9,25 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance import Bounds, Prior, Work
+from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.refinement import Fit, refine
+from streamgmm.core.refinement import refine
+from streamgmm.core.batch_em import Fit, Sheet
 from streamgmm.core.rules import restarts
 from streamgmm.core.rules.base import Context, Rule, merge_parameters, plain_numbers
-from streamgmm.core.rules.moments import MomentState, merge_moments, merge_statistics
-from streamgmm.core.state import BUFFER, SHARES, SUMS
+from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
+from streamgmm.core.state import SHARES
 from streamgmm.native import NaturalStep, Steps
 
 MANY = 0.05  # share of the components that may be restarted without a visible jump of the loss
 COUNT_MAX = {"f": 5e4, "d": inf}  # by float type of the moments: shorter steps are rounded away in single precision
 FRESH_COUNT = 10.0  # largest count of components that must learn a new feature
-PRIOR = 0.3  # of a feature's variance: what the prior expects of a component
+POOLED = 10.0  # samples that variances of all components together count like, while growth is small
+POOLED = 20.0  # samples from which a component's own variances tell more than those of all components, while it grows
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
 
 @dataclass
-class NaturalState(MomentState):
+class NaturalState(RegularisedState, MomentState):
     """State of `Natural`; sample numbers are -1 where something has not happened."""
 
     weights: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0), metadata=SHARES)
@@ -38,15 +40,6 @@ class NaturalState(MomentState):
     narrow_at: int = -1  # and at which it ended
     next_restart: int = 0
     recruits_left: int = 0
-    evidence: npt.NDArray[np.float64] | None = field(default=None, metadata=SUMS)  # weight received in all
-    prior_scale: npt.NDArray[Any] | None = field(default=None, metadata=BUFFER)  # in the layout of the kind
-
-    @property
-    def prior(self) -> Prior | None:
-        """The prior on variances, where samples are standardised."""
-        if self.prior_scale is None or self.evidence is None:
-            return None
-        return Prior(self.prior_scale, self.evidence)
 
 
 @dataclass(frozen=True)
@@ -77,6 +70,9 @@ class Natural(Rule[NaturalState]):
     recruits : float, default=0.0
         Share of the components, the lightest ones, that move after a drift to where samples fall now. 0.18 serves
         streams of images that bring something new while the old still counts.
+    variance_floor : float, default=0.0
+        Smallest variance of a component, as a share of the variance of the feature, where samples are standardised.
+        Densities need none. Anomalies are ranked best with about 0.05.
 
     Examples
     --------
@@ -85,6 +81,7 @@ class Natural(Rule[NaturalState]):
     """
 
     name: ClassVar[str] = "natural"
+    has_prior: ClassVar[bool] = True
     tol: ClassVar[float | None] = None
     drop_below: ClassVar[float] = 0.25
     half_life: float | None = None
@@ -95,24 +92,22 @@ class Natural(Rule[NaturalState]):
     hold_above: float = 0.3
     restart_below: float = 0.4
     recruits: float = 0.0
+    variance_floor: float = 0.0
 
     def __post_init__(self) -> None:
         plain_numbers(self)
         for name in ("count_init", "count_annealing", "growth", "maturity"):
             if not 0 < getattr(self, name) < inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected a positive number.")
-        shares = 0 <= self.restart_below < 1 and 0 <= self.recruits < 1
+        shares = all(0 <= share < 1 for share in (self.restart_below, self.recruits, self.variance_floor))
         if self.growth > 1 or not shares or self.hold_above < 0:
             raise ValueError(
                 f"growth is {self.growth}, restart_below {self.restart_below}, recruits {self.recruits}, hold_above "
-                f"{self.hold_above}; expected growth within (0, 1], shares within [0, 1), hold_above not negative."
+                f"{self.hold_above}, variance_floor {self.variance_floor}; expected growth within (0, 1], shares within "
+                "[0, 1), hold_above not negative."
             )
         if self.half_life is not None and not 1 <= self.half_life < inf:
             raise ValueError(f"half_life is {self.half_life}; expected at least one sample, or None.")
-
-    @property
-    def supports_raw_data(self) -> bool:
-        return True
 
     @property
     def memory(self) -> float:
@@ -147,8 +142,7 @@ class Natural(Rule[NaturalState]):
             hold=self._holds(context),
         )
         if context.scale_free:
-            state.evidence = np.zeros(len(parameters))
-            state.prior_scale = parameters.kind.start_prior(parameters.n_features, parameters.dtype, PRIOR)
+            state.start_prior(parameters)
         if context.annealed:
             self._end_annealing(state, context)
         return state
@@ -156,9 +150,8 @@ class Natural(Rule[NaturalState]):
     def advance(self, state: NaturalState, parameters: Parameters, work: Work) -> Steps:
         prior = state.prior
         step = NaturalStep(state.growth, self._bound(state), work.bounds, state.hold, soft=prior is not None)
-        with_prior = () if prior is None else (prior,)  # kinds need not know of priors
         own = (state.moments, state.counts, state.received)
-        return parameters.kind.natural_steps(parameters, *own, work, step, *with_prior)
+        return parameters.kind.natural_steps(parameters, *own, work, step, *with_prior(prior))
 
     def check(self, state: NaturalState, parameters: Parameters, context: Context) -> bool:
         state.hold = self._holds(context)
@@ -189,22 +182,31 @@ class Natural(Rule[NaturalState]):
     def holds_scales(self, state: NaturalState) -> bool:
         return state.hold
 
-    def set_covariances(self, state: NaturalState, parameters: Parameters, bounds: Bounds) -> None:
-        if state.prior is not None:
-            every = range(len(parameters))
-            parameters.kind.set_from_moments(parameters, state.moments, bounds, every, state.prior)
+    def set_covariances(self, state: NaturalState, parameters: Parameters, bounds: Bounds) -> bool:
+        if state.prior is None:
+            return False
+        parameters.kind.set_from_moments(parameters, state.moments, bounds, range(len(parameters)), state.prior)
+        weight = POOLED**2 * (1 - state.growth)
+        if weight > 0:  # a few samples tell less about a component than all components together do
+            effective = np.minimum(state.prior.evidence, (2 - state.growth) * state.counts)
+            parameters.kind.pool_variances(parameters, weight / (effective**2 + weight))
+        return True
+
+    def restarted(self, state: NaturalState, parameters: Parameters) -> NaturalState:
+        return replace(state, moments=parameters.kind.start_moments(parameters), weights=parameters.weights)
 
     def refine(self, state: NaturalState, parameters: Parameters, samples: Any, counts: Any, bounds: Bounds) -> bool:
-        if state.prior_scale is None or state.evidence is None:
+        if state.prior is None:
             return False
-        variances, scale = parameters.kind.variances(state.moments), state.prior_scale[0, : parameters.n_features]
-        means, spread, prior = (np.array(value, np.float64) for value in (parameters.means, variances, scale))
-        fit = refine(samples, counts, Fit(state.weights, means, spread, np.maximum(state.evidence, 1.0), prior))
-        parameters.means[:], variances[:], scale[:] = fit.means, fit.variances, fit.prior
-        state.weights[:], state.evidence[:], state.counts[:] = fit.weights, fit.masses, np.maximum(fit.masses, 1.0)
+        if counts is None:
+            counts = np.ones(len(samples))
+        sheet = Sheet(samples[counts > 0].astype(parameters.dtype), counts[counts > 0])
+        fit = refine(sheet, Fit(parameters, state.moments, state.prior, bounds).copy())
+        parameters.assign(fit.parameters)
+        state.moments.assign(fit.moments)
+        state.weights[:], state.counts[:] = fit.parameters.weights, np.maximum(fit.masses, 1.0)
+        state.prior.rows[:], state.prior.evidence[:] = fit.prior.rows, fit.masses
         state.growth, state.hold = 1.0, False
-        parameters.logits[:] = np.log(np.maximum(state.weights, 1e-9))
-        self.set_covariances(state, parameters, bounds)
         return True
 
     def on_new_features(self, state: NaturalState) -> None:

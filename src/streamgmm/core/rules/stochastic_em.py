@@ -9,19 +9,19 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance import Statistics, Work
+from streamgmm.core.covariance import Bounds, Covariance, Statistics, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules.base import Context, Rule, plain_numbers
 from streamgmm.core.rules.kmeans import cluster
-from streamgmm.core.rules.moments import merge_moments
-from streamgmm.core.state import BUFFER, OPTIONAL, SHARES, State
+from streamgmm.core.rules.moments import RegularisedState, merge_moments, with_prior
+from streamgmm.core.state import BUFFER, OPTIONAL, SHARES
 from streamgmm.core.tensors import Tensors
-from streamgmm.native import EMStep, Steps
+from streamgmm.native import EMStep, Floats, Samples, Steps
 
 
 @dataclass
-class StochasticEMState(State):
+class StochasticEMState(RegularisedState):
     """State of `StochasticEM`; means are apart from those of the parameters only while it accumulates."""
 
     masses: npt.NDArray[np.float64] = field(metadata=SHARES)
@@ -57,6 +57,7 @@ class StochasticEM(Rule[StochasticEMState]):
     name: ClassVar[str] = "sem"
     required_steps: ClassVar[str] = "em_steps"
     anneals: ClassVar[bool] = False
+    has_prior: ClassVar[bool] = True
     step_init: float = 0.05
     step_decay: float = 0.01
     step_min: float = 0.001
@@ -104,6 +105,8 @@ class StochasticEM(Rule[StochasticEMState]):
             means=Tensors(layout, {"means": parameters.means}, parameters.dtype),
             accumulating=not at_once,
         )
+        if context.scale_free:
+            state.start_prior(parameters)
         if self.start_from == "kmeans":
             state.buffer = np.empty((0, parameters.n_features), parameters.dtype)
             state.buffered_shares = np.empty(0)
@@ -111,11 +114,11 @@ class StochasticEM(Rule[StochasticEMState]):
 
     def advance(self, state: StochasticEMState, parameters: Parameters, work: Work) -> Steps:
         if state.buffer is not None and state.buffered_shares is not None:
-            rows = np.multiply(work.samples.rows, work.samples.factor, dtype=parameters.dtype)
+            rows = _in_frame(work.samples, parameters.dtype)
             shares = np.ones(len(rows)) if work.samples.shares is None else work.samples.shares
             state.buffer = np.concatenate([state.buffer, rows])
             state.buffered_shares = np.concatenate([state.buffered_shares, shares])
-            return _score_only(parameters, work)
+            return _score_only(parameters, rows, work.samples.batch_size)
         step = EMStep(
             rate=self.step_init,
             exponent=0.5 + self.step_decay,
@@ -126,7 +129,7 @@ class StochasticEM(Rule[StochasticEMState]):
         )
         own = state.means if state.accumulating and state.means is not None else parameters.tensors
         statistics = Statistics(own.buffers["means"], state.moments)
-        steps = parameters.kind.em_steps(parameters, statistics, state.masses, work, step)
+        steps = parameters.kind.em_steps(parameters, statistics, state.masses, work, step, *with_prior(state.prior))
         state.step += len(steps.losses)
         return steps
 
@@ -149,6 +152,7 @@ class StochasticEM(Rule[StochasticEMState]):
         parameters.kind.set_components(parameters, statistics, seen, context.bounds)
         parameters.logits[:] = np.log(np.maximum(state.masses, 1e-300))
         parameters.refresh()
+        self.set_covariances(state, parameters, context.bounds)
         state.accumulating, state.step = False, 0
         state.means = None  # from now on the means of the parameters are the statistics
 
@@ -172,6 +176,22 @@ class StochasticEM(Rule[StochasticEMState]):
             if len(own) > 1:
                 parameters.kind.set_moments(state.moments, k, own, weights)
         state.buffer = state.buffered_shares = None
+
+    def set_covariances(self, state: StochasticEMState, parameters: Parameters, bounds: Bounds) -> bool:
+        if state.prior is None or state.accumulating:
+            return False
+        parameters.kind.set_from_moments(parameters, state.moments, bounds, range(len(parameters)), state.prior)
+        return True
+
+    def restarted(self, state: StochasticEMState, parameters: Parameters) -> StochasticEMState:
+        if state.means is not None:
+            state.means["means"][:] = parameters.means
+        masses = state.masses if state.accumulating else parameters.weights
+        return replace(state, moments=parameters.kind.start_moments(parameters), masses=masses)
+
+    def reframed(self, state: StochasticEMState, kind: Covariance, shift: Any, factor: Any) -> StochasticEMState:
+        buffer = None if state.buffer is None else ((state.buffer - shift) * factor).astype(state.buffer.dtype)
+        return replace(super().reframed(state, kind, shift, factor), buffer=buffer)
 
     def reheat(self, state: StochasticEMState, parameters: Parameters, context: Context) -> None:
         state.step = 0
@@ -199,12 +219,15 @@ class StochasticEM(Rule[StochasticEMState]):
         shares = masses / total[:, None]
         state.masses[part] = total[part]
         state.step = max(r.state.step for r in done.replicas if isinstance(r.state, StochasticEMState))
+        if state.evidence is not None and before.evidence is not None:
+            added = done.column("evidence") - before.evidence[:, None]
+            state.evidence[part] = (before.evidence + added.sum(1))[part]
         if before.accumulating:
             to, of, *parts = (_collected(r) for r in (out, done.start, *done.replicas))
             out.parameters.kind.merge_statistics(to, of, parts, shares, rows, done.bounds)
         else:
             out.parameters.logits[part] = np.log(total[part])
-            merge_moments(done, out, rows, shares)
+            merge_moments(done, out, rows, shares, state.prior)
 
     def _rate_min(self, batch_size: int) -> float:
         return self.step_min if self.half_life is None else min(1.0, log(2) * batch_size / self.half_life)
@@ -224,10 +247,18 @@ def _collected(replica: Replica) -> Statistics:
     return Statistics(state.means.buffers["means"], state.moments)
 
 
-def _score_only(parameters: Parameters, work: Work) -> Steps:
+def _in_frame(samples: Samples, dtype: np.dtype[Any]) -> Floats:
+    """[E23] Return rows as the samples they are."""
+    rows = np.multiply(samples.rows, samples.factor, dtype=dtype)
+    if samples.frame is None:
+        return rows
+    shift, unit, active = samples.frame[:3]
+    return np.where(active != 0, (rows - shift) * unit, dtype.type(0))
+
+
+def _score_only(parameters: Parameters, rows: Floats, batch_size: int) -> Steps:
     """Report on steps that learn nothing."""
-    samples = work.samples
-    found = parameters.kind.score(parameters, samples.rows, samples.factor)
-    losses, tops = (v.reshape(-1, samples.batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
+    found = parameters.kind.score(parameters, rows)
+    losses, tops = (v.reshape(-1, batch_size).mean(1) for v in (found.log_likelihood, found.max_component))
     wins = np.bincount(found.winner, minlength=len(parameters))
     return Steps(losses, tops, wins, wins.astype(np.float64), np.zeros(1, np.int64))

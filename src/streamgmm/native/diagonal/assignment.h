@@ -9,10 +9,12 @@ namespace {
 
 // Copies the samples of a step, from row `first` on: padded, with zeros in place of gaps.  IN x, INOUT scratch.
 template <class T> inline void take_rows(const Input<T> &x, std::size_t first, const Model<T> &m, Scratch<T> &scratch) {
+    const Frame<T> &frame = x.frame;
+    const bool summed = frame.shift && (frame.first + first / scratch.batch * frame.apart) % frame.every == 0;
     scratch.gaps = false;
     for (std::size_t n = 0; n < scratch.batch; ++n) {
         T *sample = scratch.samples + n * m.stride;
-        take_row(x, first + n, m.features, m.stride, sample);
+        take_row(x, first + n, m.features, m.stride, summed, sample);
         scratch.shares[n] = x.shares ? x.shares[first + n] : 1.0;
         if (x.gaps) scratch.gaps |= find_gaps(sample, scratch.present + n * m.stride, m.stride);
     }

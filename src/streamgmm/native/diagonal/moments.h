@@ -32,19 +32,15 @@ template <class T> inline void move_means(const T *x, T *means, std::size_t stri
     }
 }
 
-// [E24] A variance with its prior: keep * v + add * prior, at least the smallest. Without a prior it stays as it is.
+// [E24] What variances are blended with: a prior of its own weight for each feature, which fades with the evidence.
 template <class T> struct Blend {
-    T keep, add;
-    const T *prior; // [2, stride] or null
+    T evidence;
+    const T *prior; // as in Moments; null leaves variances as they are
 };
 
-constexpr double most_evidence = 1000; // the prior never fades beyond this: columns of zeros have rare values, too
-
-// The prior counts like one sample, so it fades with the weight that a component has received.
 template <class T> inline Blend<T> blend(const Moments<T> &moments, std::size_t k) {
-    if (!moments.prior) return {T(1), T(0), nullptr};
-    const double n = moments.evidence[k] < most_evidence ? moments.evidence[k] : most_evidence;
-    return {T(n / (n + 1)), T(1 / (n + 1)), moments.prior};
+    if (!moments.prior) return {T(0), nullptr};
+    return {T(moments.evidence[k]), moments.prior};
 }
 
 // [E15] Scales of one component from its variances, clipped to their bounds.
@@ -58,9 +54,11 @@ inline double scales_of(const T *variances, T *scales, const Model<T> &model, T 
     for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
         Pack<T> v = load(variances + d);
         if (with.prior) {
-            const Pack<T> p = load(with.prior + d), smallest = load(with.prior + stride + d);
+            const Pack<T> expected = load(with.prior + d), weight = load(with.prior + stride + d),
+                          smallest = load(with.prior + 2 * stride + d);
             UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-                const auto blended = with.keep * v.v[i] + with.add * p.v[i];
+                const auto all = with.evidence + weight.v[i];
+                const auto blended = (with.evidence * v.v[i] + weight.v[i] * expected.v[i]) / all;
                 v.v[i] = blended > smallest.v[i] ? blended : smallest.v[i];
             }
         }

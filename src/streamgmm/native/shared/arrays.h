@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "types.h"
 
@@ -70,12 +71,13 @@ template <class Array> std::size_t row_stride(const Array &x) {
 template <class T> struct SampleArrays {
     NumbersOrBytes rows;            // IN [samples, features]
     std::optional<Vector> shares;   // IN [samples]
-    std::optional<Padded<T>> frame; // INOUT [5, features]: the rows of Frame
+    std::optional<Padded<T>> frame; // INOUT [frame_rows, features]: the rows of Frame
+    std::vector<std::uint32_t> still;
     std::size_t batch_size, steps;
     Input<T> input;
 
     SampleArrays(NumbersOrBytes x, double factor, std::size_t batch, bool gaps, std::optional<Vector> shares_of_rows,
-                 std::optional<Padded<T>> frame_of_rows)
+                 std::optional<Padded<T>> frame_of_rows, std::size_t first, std::size_t apart, std::size_t every)
         : rows(std::move(x)), shares(std::move(shares_of_rows)), frame(std::move(frame_of_rows)), batch_size(batch) {
         const bool bytes = rows.dtype() == nb::dtype<std::uint8_t>();
         require(bytes || rows.dtype() == nb::dtype<T>(), "samples must be bytes or have the dtype of the means");
@@ -85,13 +87,18 @@ template <class T> struct SampleArrays {
         steps = rows.shape(0) / batch;
         const std::size_t stride = row_stride(rows);
         const double *weights = shares ? shares->data() : nullptr;
-        require(!frame || (frame->shape(0) == 5 && frame->shape(1) == rows.shape(1)),
-                "a frame must have the shape (5, features)");
+        require(!frame || (frame->shape(0) == frame_rows && frame->shape(1) == rows.shape(1)),
+                "a frame must have the shape (11, features)");
+        require(every > 0, "one step in `every` is summed: it must be positive");
         Frame<T> place = {};
         if (frame) {
             T *at = frame->data();
             const std::size_t d = frame->shape(1);
-            place = {at, at + d, at + 2 * d, at + 3 * d, at + 4 * d};
+            for (std::size_t i = 0; i < d; ++i)
+                if (at[2 * d + i] == T(0)) still.push_back(std::uint32_t(i));
+            place = {at,           at + d,     at + 2 * d, at + 3 * d, at + 4 * d,  at + 5 * d,
+                     at + 6 * d,   at + 7 * d, at + 8 * d, at + 9 * d, at + 10 * d, still.data(),
+                     still.size(), first,      apart,      every};
         }
         if (bytes)
             input = {nullptr, static_cast<const std::uint8_t *>(rows.data()), T(factor), stride, weights, false, place};
@@ -140,7 +147,7 @@ struct ReportArrays {
         require(losses.shape(0) == max_components.shape(0), "losses and max_components differ in length");
         require(wins.shape(0) == received.shape(0), "wins and received differ in length");
         require(terms_read.shape(0) == 1, "terms_read must have one entry");
-        require(!typical_loss || typical_loss->shape(0) == 3, "typical_loss must have three entries");
+        require(!typical_loss || typical_loss->shape(0) == typical_numbers, "typical_loss must have five entries");
         report = {losses.data(),   max_components.data(), wins.data(),
                   received.data(), terms_read.data(),     typical_loss ? typical_loss->data() : nullptr};
     }

@@ -10,20 +10,28 @@ constexpr double extreme = 30;             // deviations below the typical loss 
 constexpr double slow = 1e-3, fast = 1e-2; // rates: `slow` for a growing deviation, `fast` for everything else
 constexpr double extreme_at_first = 1000;  // nats per feature: at first, ten units from a mean at the usual scale limit
 
+// Room grows with each sample outside the bound and shrinks with all others, so that rows which keep coming are
+// learned: it stays where one sample in 500 is outside.
+constexpr double room_growth = 1.02, room_decay = 4e-5;
+
 // Weight of a sample in a step, given its loss. Bounds the reported loss and updates what is typical.
-// INOUT typical: number of samples within bounds, level, deviation (null turns the bound off); INOUT loss, top.
+// INOUT typical (null turns the bound off); INOUT loss, top.
 inline double influence(double *typical, std::size_t features, double *loss, double *top) {
     if (!typical) return 1;
     if (typical[2] == 0) typical[2] = extreme_at_first * double(features) / extreme;
     const double least = __builtin_sqrt(double(features)); // losses of a Gaussian's own samples spread about this much
-    const double most = extreme * (typical[2] > least ? typical[2] : least), away = *loss - typical[1];
+    const double room = typical[3] > 0 ? typical[3] : 1;
+    const double most = room * (extreme * (typical[2] > least ? typical[2] : least)), away = *loss - typical[1];
     if (away < -most) { // whatever their size, it takes hundreds of such samples to become typical
         typical[1] -= fast * most;
         typical[2] += slow * (most - typical[2]);
+        typical[3] *= room_growth;
+        typical[4] += 1;
         *loss = typical[1] - most;
         *top = *top > *loss ? *top : *loss;
         return most / away * (most / away);
     }
+    if (room > 1) typical[3] = room - room_decay * (room - 1);
     const double n = ++typical[0], wide = (away < 0 ? -away : away < most ? away : most) - typical[2];
     const double rate = wide > 0 ? slow : fast, early = 1 / (n + 1);
     typical[1] += (1 / n > fast ? 1 / n : fast) * away;

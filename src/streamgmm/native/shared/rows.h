@@ -4,9 +4,22 @@
 
 namespace {
 
+// Adds feature d of a row to the sums of its frame; a gap adds nothing.  IN row[features], INOUT frame.
+template <class T> inline void sum_value(const Frame<T> &frame, const T *row, std::size_t d) {
+    const T z = (row[d] - frame.shift[d]) * frame.unit[d], most = frame.clip[d];
+    const bool known = row[d] == row[d];
+    const T low = z > -most ? z : -most, clipped = low < most ? low : most, square = clipped * clipped;
+    frame.known[d] += known ? T(1) : T(0);
+    frame.unusual[d] += known && row[d] != frame.usual[d] ? T(1) : T(0);
+    frame.far[d] += known && T(9) * square > most * most ? T(1) : T(0);
+    frame.sums[d] += known ? clipped : T(0);
+    frame.squares[d] += known ? square : T(0);
+    frame.fourths[d] += known ? square * square : T(0);
+}
+
 // Converts row n to numbers, followed by zeros up to `stride`, and prefetches the next row.  IN x, OUT to[stride].
 template <class T>
-inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std::size_t stride, T *to) {
+inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std::size_t stride, bool summed, T *to) {
     if (x.numbers) {
         const T *row = x.numbers + n * x.stride;
         for (std::size_t d = 0; d < features && d < 1024; d += 64 / sizeof(T)) __builtin_prefetch(row + x.stride + d);
@@ -17,21 +30,12 @@ inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std
     }
     for (std::size_t d = features; d < stride; ++d) to[d] = T(0);
     if (!x.frame.shift) return;
+    for (std::size_t d = 0; summed && d < features; ++d) sum_value(x.frame, to, d);
+    for (std::size_t i = 0; !summed && i < x.frame.still_count; ++i) sum_value(x.frame, to, x.frame.still[i]);
     // a loop of its own: fused with the product above, bytes would differ from the numbers they are
-    for (std::size_t d = 0; d < features; ++d) to[d] = (to[d] - x.frame.shift[d]) * x.frame.unit[d];
-    const T most = T(frame_clip);
-    for (std::size_t d = 0; !x.gaps && d < features; ++d) {
-        const T low = to[d] > -most ? to[d] : -most, z = low < most ? low : most;
-        x.frame.known[d] += T(1);
-        x.frame.sums[d] += z;
-        x.frame.squares[d] += z * z;
-    }
-    for (std::size_t d = 0; x.gaps && d < features; ++d) {
-        const bool known = to[d] == to[d];
-        const T low = to[d] > -most ? to[d] : -most, z = low < most ? low : most;
-        x.frame.known[d] += known ? T(1) : T(0);
-        x.frame.sums[d] += known ? z : T(0);
-        x.frame.squares[d] += known ? z * z : T(0);
+    for (std::size_t d = 0; d < features; ++d) {
+        const T z = (to[d] - x.frame.shift[d]) * x.frame.unit[d];
+        to[d] = x.frame.active[d] != T(0) || z != z ? z : T(0);
     }
 }
 

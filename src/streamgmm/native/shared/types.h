@@ -22,14 +22,19 @@ struct Filter {
     bool identity; // the width is so small that nothing reaches a neighbour
 };
 
-// [E23] A sample is (row - shift) * unit, feature by feature; null pointers leave rows as they are. Sums over the
-// samples taken, clipped to +-frame_clip, tell whether the frame still fits.
+// [E23] A sample is (row - shift) * unit, feature by feature, and zero in features that are not active; null pointers
+// leave rows as they are. Sums over some of the samples, clipped to +-clip, tell whether the frame still fits.
 template <class T> struct Frame {
-    const T *shift, *unit;     // [features]
-    T *known, *sums, *squares; // INOUT [features] number of values, and sums of them and of their squares
+    const T *shift, *unit, *active, *usual, *clip; // [features] usual: a value that many rows share, else NaN
+    T *known, *unusual, *far;                      // INOUT [features] number of values, of those that are not the
+                                                   // usual one, and of those beyond a third of the clip
+    T *sums, *squares, *fourths;                   // INOUT [features] sums of their first, second and fourth powers
+    const std::uint32_t *still;                    // [still_count] features that are not active: always summed
+    std::size_t still_count;
+    std::size_t first, apart, every; // all features of step t are summed if every divides first + t * apart
 };
 
-constexpr double frame_clip = 10;
+constexpr std::size_t frame_rows = 11;
 
 // Rows of data: numbers of the model's type, or bytes times a factor.
 template <class T> struct Input {
@@ -42,13 +47,17 @@ template <class T> struct Input {
     Frame<T> frame;       // how rows become samples
 };
 
+// [E20] Number of samples within the bound, level and deviation of their losses, room (a factor of the bound that grows
+// with each sample outside; zero keeps it fixed), and number of samples outside.
+constexpr std::size_t typical_numbers = 5;
+
 // What steps report.
 struct Report {
     double *losses, *max_components; // OUT [steps]
     std::int64_t *wins;              // INOUT [components] samples won
     double *received;                // INOUT [components] weight received
     std::int64_t *terms_read;        // INOUT [1] terms of distances read for single samples
-    double *typical_loss;            // INOUT [3] number of samples, level, deviation; null turns [E20] off
+    double *typical_loss;            // INOUT [typical_numbers]; null turns [E20] off
 };
 
 // Results of scoring; null where not wanted.
