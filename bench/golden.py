@@ -53,18 +53,18 @@ def learned(model: Any) -> list[Any]:
 
 
 def streamed(x: np.ndarray, weights: np.ndarray | None = None, **settings: Any) -> list[Any]:
-    model = StreamingGaussianMixture(random_state=5, **{"n_components": 16, **settings})
+    model = StreamingGaussianMixture(random_state=5, **{"n_components": 16, "scale": "none", "n_epochs": 1, **settings})
     for part in np.array_split(np.arange(len(x)), 7):
         model.partial_fit(x[part], sample_weight=None if weights is None else weights[part])
     return [*learned(model), model.score_samples(x[:500])]
 
 
 def fitted(x: np.ndarray, **settings: Any) -> list[Any]:
-    return learned(StreamingGaussianMixture(16, random_state=5, n_epochs=2, **settings).fit(x))
+    return learned(StreamingGaussianMixture(16, scale="none", random_state=5, n_epochs=2, **settings).fit(x))
 
 
 def detected(x: np.ndarray) -> list[Any]:
-    detector = StreamingAnomalyDetector(StreamingGaussianMixture(16, random_state=5), contamination=0.02)
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(16, scale="none", random_state=5), contamination=0.02)
     for part in np.array_split(x, 5):
         detector.partial_fit(part)
     return [*learned(detector.mixture_), detector.offset_, detector.p_values(x[:300])]
@@ -73,7 +73,7 @@ def detected(x: np.ndarray) -> list[Any]:
 def saved_and_loaded(x: np.ndarray, **settings: Any) -> list[Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
-        StreamingGaussianMixture(16, random_state=5, **settings).partial_fit(x[:777]).save(path)
+        StreamingGaussianMixture(16, scale="none", random_state=5, **settings).partial_fit(x[:777]).save(path)
         return learned(StreamingGaussianMixture.load(path).partial_fit(x[777:]))
 
 

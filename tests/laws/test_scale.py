@@ -233,9 +233,18 @@ def test_overlapping_clusters_in_one_pass() -> None:
 
 
 @pytest.mark.parametrize("rule", ["sgd", "sem"])
-def test_rules_without_a_prior_are_refused(rule: str) -> None:
-    with pytest.raises(ValueError, match=f"scale='auto' does not support rule='{rule}'"):
-        StreamingGaussianMixture(4, scale="auto", rule=rule).fit(rows(300))
+def test_other_rules_learn_raw_data(rule: str) -> None:
+    """They need more samples; units change nothing for them, either, and an unfinished model is no worse than a
+    Gaussian by much."""
+    x = rows(20_000)
+    a, b = np.array([1, 1e6, 1e-3, -50]), np.array([0, 1e7, 3, 0])
+    here, there = (StreamingGaussianMixture(6, rule=rule, random_state=0).partial_fit(y) for y in (x, a * x + b))
+    expected = here.score_samples(x) - np.log(np.abs(a)).sum()
+    np.testing.assert_allclose(there.score_samples(a * x + b), expected, rtol=1e-6, atol=1e-6)
+    gaussian = -0.5 * (np.log(2 * np.pi * x.var(0)) + 1).sum()
+    assert here.score(x) > gaussian - 0.1
+    begun = StreamingGaussianMixture(6, rule=rule, random_state=0).partial_fit(x[:500])
+    assert begun.score(x) > gaussian - 0.5
 
 
 def test_resizing_keeps_the_frame() -> None:
@@ -246,8 +255,18 @@ def test_resizing_keeps_the_frame() -> None:
     assert trainer.mixture.log_prob(x).mean() == pytest.approx(before, rel=1e-9)
     trainer.feed(x)
     assert trainer.mixture.log_prob(x).mean() > before - 1
-    with pytest.raises(ValueError, match="does not support new features"):
-        trainer.add_features(1)
+
+
+@pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+@pytest.mark.parametrize("before", [150, 3000])
+def test_new_features_join(rule: str, before: int) -> None:
+    x = rows(9000) * [1, 1e6, 1e-3, 50] + 7
+    trainer = trained(x[:before, :3], allow_nan=True, rule=rule)
+    trainer.add_features(1)
+    trainer.feed(x[before:])
+    gaussian = -0.5 * (np.log(2 * np.pi * x.var(0)) + 1).sum()
+    assert trainer.mixture.log_prob(x).mean() > gaussian - 0.5
+    np.testing.assert_allclose(trainer.mixture.sample(5000, 0)[0].std(0), x.std(0), rtol=0.3)
 
 
 def test_the_page_shows_means_in_the_units_of_the_data(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_frame_sums_leave_out_gaps_and_clip() -> None:
 
 def test_a_prior_counts_like_one_sample() -> None:
     v, prior = np.array([[4.0, 0.0], [4.0, 0.0]]), np.array([1.0, 0.5])
-    found = eq.with_prior(v, np.array([0.0, 3.0]), prior, 0.2)
+    found = eq.with_prior(v, np.array([0.0, 3.0]), prior, 1.0, 0.2)
     np.testing.assert_allclose(found, [[1.0, 0.5], [3.25, 0.2]])
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from streamgmm.core.batch_em import Fit, Numbers, Sheet, responsibilities
 
 LOCAL_ITERATIONS = 8  # of EM within a component that might be split
+POWER_ITERATIONS = 6
 LEAST_SAMPLES = 8.0  # of a component that might be split
 MARGIN = 2.0  # nats that a move must promise
 OWN = 1e-3  # responsibility from which a sample belongs to a component
@@ -71,14 +72,19 @@ def halve(sheet: Sheet, shares: Numbers, fit: Fit, k: int) -> Halves | None:
     """[E27] Fit two Gaussians to the samples of component k, of which it has shares (N,); None if they are too few."""
     own = shares > OWN
     weights = shares[own] * sheet.counts[own]
-    mass = weights.sum()
-    if mass < LEAST_SAMPLES:
+    if weights.sum() < LEAST_SAMPLES:
         return None
     mean = np.asarray(fit.parameters.means[k], np.float64)
     v = fit.blend(fit.variances[k], fit.masses[k])
     x = np.nan_to_num(sheet.samples[own] - mean)  # gaps are at the mean
-    above = (x / np.sqrt(v)) @ _principal_axis(x / np.sqrt(v), weights) > 0
-    parts = np.stack([~above, above]).astype(np.float64)
+    found = [_split(x, weights, fit, v, side) for side in _sides(x / np.sqrt(v), weights)]
+    best = max(found, key=lambda half: half.gain)
+    return best._replace(means=best.means + mean)
+
+
+def _split(x: Numbers, weights: Numbers, fit: Fit, v: Numbers, above: npt.NDArray[np.bool_]) -> Halves:
+    """Fit two Gaussians to weighted samples about the mean of one with variances v (D,), from these halves on."""
+    parts, mass = np.stack([~above, above]).astype(np.float64), weights.sum()
     for _ in range(LOCAL_ITERATIONS):
         taken = parts * weights
         masses = np.maximum(taken.sum(1), 1e-10)
@@ -89,7 +95,7 @@ def halve(sheet: Sheet, shares: Numbers, fit: Fit, k: int) -> Halves | None:
         total = top + np.log(np.exp(np.maximum(scores - top, -700)).sum(0))
         parts = np.exp(np.maximum(scores - total, -700))
     gain = weights @ (total - _log_densities(x, np.zeros((1, len(v))), v[None])[0])
-    return Halves(masses / mass, means + mean, spread, float(gain))
+    return Halves(masses / mass, means, spread, float(gain))
 
 
 def _log_densities(x: Numbers, means: Numbers, variances: Numbers) -> Numbers:
@@ -129,11 +135,14 @@ def _pooled(share: Any, mean: Numbers, other_mean: Numbers, variance: Numbers, o
     return share * mean + (1 - share) * other_mean, pooled
 
 
-def _principal_axis(away: Numbers, weights: Numbers, iterations: int = 6) -> Numbers:
-    """Return the direction of the largest weighted spread, by power iteration: (D,)."""
-    away = away - np.average(away, axis=0, weights=weights)
-    axis = away[(weights * (away**2).sum(1)).argmax()] + 1e-12  # from the sample that spreads the most
-    for _ in range(iterations):
-        axis = (weights * (away @ axis)) @ away
+def _sides(z: Numbers, weights: Numbers) -> list[npt.NDArray[np.bool_]]:
+    """Cut samples (N, D) of a common scale in two: across the largest spread, and where a feature has two peaks."""
+    z = z - np.average(z, axis=0, weights=weights)
+    axis = z[(weights * (z**2).sum(1)).argmax()] + 1e-12  # power iteration, from the sample that spreads the most
+    for _ in range(POWER_ITERATIONS):
+        axis = (weights * (z @ axis)) @ z
         axis /= np.sqrt(axis @ axis) + 1e-300
-    return axis
+    squares = np.average(z**2, axis=0, weights=weights)
+    kurtosis = np.average(z**4, axis=0, weights=weights) / np.maximum(squares, 1e-12) ** 2
+    two_peaks = z[:, kurtosis.argmin()]
+    return [z @ axis > 0, two_peaks > 0]

@@ -47,7 +47,7 @@ class Settings:
     half_life: float | None = None
     reheat: bool = False
     allow_nan: bool = False
-    scale: str = "none"
+    scale: str = "auto"
 
     def check(self) -> None:
         """Raise SettingError, a ValueError, for the first setting that is out of range."""

@@ -14,7 +14,7 @@ from streamgmm.core.covariance import Bounds
 from streamgmm.core.engine import Replica
 from streamgmm.core.frame import Frame, Move
 from streamgmm.core.parameters import Parameters, logits_of
-from streamgmm.core.rules import Rule
+from streamgmm.core.rules import Context, Rule
 from streamgmm.core.rules.moments import RegularisedState
 from streamgmm.native import Rows, Turn
 
@@ -192,14 +192,14 @@ class Standardisation:
         samples = self._frame.samples_of_rows(rows)
         return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
 
-    def answer(self, main: Replica, annealed: bool) -> Parameters:
+    def answer(self, main: Replica, context: Context) -> Parameters:
         """Return parameters in the units of the rows, with the variances that components really have."""
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)
         inner, kind = main.parameters.copy(), main.parameters.kind
         if self._frame is None:  # nothing is learned yet: one Gaussian for all rows
             values = kind.initial(np.zeros_like(inner.means), None, 1.0)
             inner = Parameters(kind, values, np.zeros(len(inner)))
-        elif not self._rule.set_covariances(main.state, inner, self._bounds) and not annealed:
+        elif not self._rule.set_covariances(main.state, inner, context):
             # what is not between the means of components is within them
             weights = inner.weights[:, None]
             between = (weights * (inner.means - (weights * inner.means).sum(0)) ** 2).sum(0)

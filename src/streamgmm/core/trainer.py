@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -197,7 +198,7 @@ class Trainer(TrainingView):
             How often each counts.
         """
         self._end_round()
-        if self._standard is None or not self.annealed:
+        if self._standard is None or not self.annealed or self.rule.memory < inf:
             return False
         return self._standard.refine(self._main, rows, counts)
 

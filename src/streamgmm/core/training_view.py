@@ -45,7 +45,7 @@ class TrainingView(ABC):
         """A view of the live parameters, in the units of the rows. Use it immediately: training changes it."""
         if self._standard is None:
             return Mixture.view(self._main.parameters)
-        return Mixture.view(self._standard.answer(self._main, self.annealed), self._standard.constants)
+        return Mixture.view(self._standard.answer(self._main, self._context()), self._standard.constants)
 
     @property
     def batch_size(self) -> int:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from streamgmm.core.rows import rows_with_values
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
-from streamgmm.estimators.validation import refuse_changes, warn_of_scaling
+from streamgmm.estimators.validation import ANOMALY_RULE, refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts, check_weights
 from streamgmm.monitoring import Monitor, RecentQuantiles
 from streamgmm.storage import load_model, save_model
@@ -34,7 +34,9 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     ----------
     mixture : StreamingGaussianMixture or None, default=None
         The mixture to learn with; None uses the defaults. A clone of it is fitted, as ``mixture_``: of a mixture that
-        is fitted already only the parameters count.
+        is fitted already only the parameters count. Instead of ``rule="natural"`` a detector learns with
+        ``Natural(variance_floor=0.05)``: narrow components make good densities, but rank anomalies poorly. To choose
+        yourself, give the mixture a rule object.
     contamination : float, default=0.01
         Share of the data to flag, within (0, 0.5).
 
@@ -264,7 +266,10 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             self.offset_ = self._quantiles.quantile(self.contamination)
 
     def _new_mixture(self) -> StreamingGaussianMixture:
-        return StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
+        mixture = StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
+        if mixture.rule == "natural" and mixture.scale == "auto":
+            mixture.set_params(rule=ANOMALY_RULE)
+        return mixture
 
     def _take(self, mixture: StreamingGaussianMixture, quantiles: RecentQuantiles) -> None:
         self.mixture_, self._quantiles = mixture, quantiles

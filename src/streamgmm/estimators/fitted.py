@@ -77,6 +77,11 @@ class FittedMixture:
         """Rows skipped because they held nothing but NaN."""
         return self._attribute.n_skipped
 
+    @property
+    def n_rows_damped_(self) -> int:
+        """Samples whose influence was reduced because they were extreme; each pass counts them again."""
+        return self._attribute.n_damped
+
     def score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the exact log-likelihood of each row: (N,).
 

@@ -25,6 +25,8 @@ from streamgmm.estimators.validation import (
     refuse_changes,
     refuse_unfit,
     seed_of,
+    warn_of_damped_rows,
+    warn_of_few_rows,
     warn_of_few_samples,
     warn_of_scaling,
 )
@@ -32,7 +34,7 @@ from streamgmm.estimators.weights import Repeats, Weights, check_counts, portion
 from streamgmm.progress import live_line
 from streamgmm.storage import SavedModel, load_model, save_model
 
-MOST_REFINED = 3e8  # rows × features × components that are refined by batch EM
+MOST_REFINED = 1e8  # rows × features × components that are refined by batch EM
 FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
 """Parameters that cannot change once training has begun."""
 
@@ -40,8 +42,8 @@ FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range"
 class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     """Gaussian mixture that learns one sample at a time, from a random start, in constant memory.
 
-    Use it for data that does not fit into memory, does not end or changes, and for thousands of features.
-    Scale features to [0, 1] first, or choose a ``precision_max`` that suits their variance.
+    Use it for data that does not fit into memory, does not end or changes, and for thousands of features. Features may
+    have any units: the model learns their location and scale, and answers in the units of the data.
 
     Parameters
     ----------
@@ -72,10 +74,11 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     annealing : bool, default=True
         False fixes the width and the learning rate at their minimum.
     mean_range : float, default=0.1
-        Means start uniformly in ±mean_range.
+        Means start uniformly in ±mean_range, in deviations of a feature (in the units of the data with
+        ``scale="none"``).
     precision_max : float or None, default=None
-        Largest precision of a feature, in the units of the data; its inverse is the smallest variance. None is 20 with
-        ``scale="none"``, and no limit but a prior with ``scale="auto"``.
+        Largest precision of a feature, in the units of the data; its inverse is the smallest variance. None sets no
+        limit: a prior tied to the variance of each feature keeps variances from vanishing (20 with ``scale="none"``).
     weights_init : array-like of shape (K,) or None, default=None
         Weights to start from.
     means_init : array-like of shape (K, D) or None, default=None
@@ -86,14 +89,14 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         Half-life of past data, in samples, for streams that change (``"natural"`` and ``"sem"``).
     reheat : bool, default=False
         True widens the annealing again, and raises the rates, when the objective suddenly falls.
-    scale : {"auto", "none"}, default="none"
+    scale : {"auto", "none"}, default="auto"
         ``"auto"`` learns raw data: features are standardised inside the model, and everything that the model shows is
-        in the units of the data. ``"none"`` learns numbers as they are, which suits features in [0, 1].
+        in the units of the data. ``"none"`` learns numbers as they are, without a prior, which suits features in [0, 1].
     allow_nan : bool, default=False
         True takes NaN for a missing value: a row is learned and scored on the features it has.
-    n_epochs : int or "auto", default=1
-        Passes of ``fit`` over its data. ``"auto"`` makes as many as the data need and, with ``scale="auto"``, refines
-        the result by batch EM if there are few rows.
+    n_epochs : int or "auto", default="auto"
+        Passes of ``fit`` over its data. ``"auto"`` makes as many as the data need: hundreds for a hundred rows, one for
+        a million. If there are few rows, batch EM then refines the result (``"natural"`` with ``scale="auto"``).
     shuffle : bool, default=True
         Whether each pass of ``fit`` takes the rows in random order. ``partial_fit`` takes them as they come.
     n_jobs : int or None, default=None
@@ -125,6 +128,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         Samples learned.
     n_rows_skipped_ : int
         Rows skipped because they held nothing but NaN.
+    n_rows_damped_ : int
+        Samples whose influence was reduced because they were extreme; each pass counts them again.
     trainer_ : Trainer
         The trainer underneath.
     n_features_in_ : int
@@ -174,8 +179,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         half_life: float | None = None,
         reheat: bool = False,
         allow_nan: bool = False,
-        scale: str = "none",
-        n_epochs: int | str = 1,
+        scale: str = "auto",
+        n_epochs: int | str = "auto",
         shuffle: bool = True,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -208,6 +213,28 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @classmethod
+    def paper(cls, rule: str | Rule[Any] = "sgd", **changes: Any) -> Self:
+        """Return an estimator with the settings of Gepperth & Pfülb (2021), for features in [0, 1].
+
+        Precisions are at most 20, features are not scaled, the tolerance is 0.05, and ``fit`` makes three passes.
+
+        Parameters
+        ----------
+        rule : {"sgd", "natural", "sem"} or Rule, default="sgd"
+            The update rule.
+        **changes : dict
+            Parameters that differ from these.
+
+        Examples
+        --------
+        >>> model = StreamingGaussianMixture.paper(n_components=25)
+        >>> model.rule, model.precision_max, model.scale, model.n_epochs
+        ('sgd', 20.0, 'none', 3)
+        """
+        values: dict[str, Any] = {"rule": rule, "precision_max": 20.0, "scale": "none", "tol": 0.05, "n_epochs": 3}
+        return cls(**{**values, **changes})
+
     def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Forget what was learned and make ``n_epochs`` passes over the rows.
 
@@ -239,13 +266,18 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
                 if epoch == 0 and epochs > 1:
                     trainer.end_pass()
             trainer.flush()
+            refined = False
             if self.n_epochs == "auto" and rows.size * self.n_components <= MOST_REFINED:
-                trainer.refine(rows.astype(np.float64), weights)
+                refined = trainer.refine(rows.astype(np.float64), weights)
             show(length * epochs, trainer.current())
         self._remember_features(X)
         self._take(trainer)
-        if self.annealing and not trainer.finished:
+        if len(rows) < self.n_components:
+            warn_of_few_rows(len(rows), self.n_components)
+        elif self.annealing and not trainer.finished:
             warn_of_few_samples(trainer, epochs, length)
+        if not refined:
+            warn_of_damped_rows(trainer)
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.mixture import Mixture
+from streamgmm.core.rules import Rule
 from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import Serial
 from streamgmm.errors import MissingExtraError
-from streamgmm.estimators.validation import refuse_unfit
+from streamgmm.estimators.validation import ANOMALY_RULE, refuse_unfit
 from streamgmm.native import Scores
 
 try:
@@ -44,7 +45,7 @@ class _Learner:
         n_components: int = 16,
         rule: str = "natural",
         half_life: float | None = None,
-        precision_max: float | None = 20.0,
+        precision_max: float | None = None,
         reheat: bool = False,
         seed: int | None = None,
     ) -> None:
@@ -105,12 +106,15 @@ class _Learner:
             rows[:, to] = values[:, of]
         return rows
 
+    def _make_rule(self) -> str | Rule[Any]:
+        return self.rule
+
     def _with_features(self, fresh: list[Hashable]) -> Trainer:
         """Return the trainer, started or widened so that it knows these features, too."""
         if self._trainer is None:
             settings = Settings(
                 self.n_components,
-                rule=self.rule,
+                rule=self._make_rule(),
                 half_life=self.half_life,
                 precision_max=self.precision_max,
                 reheat=self.reheat,
@@ -136,7 +140,7 @@ class _Learner:
 class OnlineMixture(_Learner, base.Clusterer):
     """Gaussian mixture for river: every component is a cluster.
 
-    Scale features to about [0, 1] first, for example with ``preprocessing.MinMaxScaler``.
+    Features may have any units.
 
     Parameters
     ----------
@@ -146,8 +150,8 @@ class OnlineMixture(_Learner, base.Clusterer):
         The update rule.
     half_life : float or None, default=None
         Half-life of past data, in samples.
-    precision_max : float, default=20.0
-        Largest precision of a feature; its inverse is the smallest variance.
+    precision_max : float or None, default=None
+        Largest precision of a feature, in its own units; its inverse is the smallest variance.
     reheat : bool, default=False
         True widens the annealing again on drift.
     seed : int or None, default=None
@@ -188,8 +192,8 @@ class OnlineAnomalyDetector(_Learner, AnomalyDetector):
         The update rule.
     half_life : float or None, default=None
         Half-life of past data, in samples.
-    precision_max : float, default=20.0
-        Largest precision of a feature; its inverse is the smallest variance.
+    precision_max : float or None, default=None
+        Largest precision of a feature, in its own units; its inverse is the smallest variance.
     reheat : bool, default=False
         True widens the annealing again on drift.
     seed : int or None, default=None
@@ -204,6 +208,9 @@ class OnlineAnomalyDetector(_Learner, AnomalyDetector):
     >>> model.score_one({"a": 0.5, "b": 2.0}) > model.score_one({"a": 0.5, "b": 0.5})
     True
     """
+
+    def _make_rule(self) -> str | Rule[Any]:
+        return ANOMALY_RULE if self.rule == "natural" else self.rule
 
     def score_one(self, x: Sample) -> float:
         """Return minus the log-likelihood of the features that x has; 0 before anything was learned.

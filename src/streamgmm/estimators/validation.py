@@ -11,13 +11,17 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from streamgmm.core.rows import LIMITS, float_type, pieces, unfit
+from streamgmm.core.rules import Natural
 from streamgmm.core.scaling import Scaling
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import run_all
 from streamgmm.native import first_unfit_row
 
 CHECKS_TO_ANNEAL = 100  # and to learn the details after that, with some to spare
+MANY_DAMPED = 0.01  # share of samples from which a warning is due
 CHECKS_AFTER = 5  # where annealing is over, or never was
+ANOMALY_RULE = Natural(variance_floor=0.05)
+"""What detectors learn with: narrow components make good densities, but rank anomalies poorly."""
 
 
 def refuse_unfit(
@@ -69,6 +73,27 @@ def warn_of_scaling(scaling: Scaling | None) -> None:
         warnings.warn(
             f"the model was trained on data scaled by {scaling.kind!r}, and expects data scaled in the same way: "
             "use streamgmm.storage.load_model(path).scaling.apply(X, dtype).",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_few_rows(rows: int, components: int) -> None:
+    """Warn that there are fewer rows than components."""
+    warnings.warn(
+        f"{rows} rows are fewer than the {components} components: some components describe none. "
+        "Lower n_components, or provide more data.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_damped_rows(trainer: Trainer) -> None:
+    """Warn if many rows were so extreme that they had little influence."""
+    if trainer.n_damped > MANY_DAMPED * trainer.n_samples:
+        warnings.warn(
+            f"{trainer.n_damped} of {trainer.n_samples} samples were so extreme that they had little influence. "
+            "Look at their values: n_rows_damped_ counts them.",
             UserWarning,
             stacklevel=3,
         )

@@ -92,7 +92,7 @@ def settings_of(run: Run) -> Settings:
     run : Run
         The run.
     """
-    values = dict(run.settings)
+    values = {"scale": "none", **run.settings}
     if values.get("rule") == "sem":
         values["rule"] = StochasticEM(**values.pop("sem"))
     elif "natural" in values:

@@ -42,7 +42,10 @@ def upgraded(header: Mapping[str, Any], tensors: Tensors) -> tuple[dict[str, Any
         "trainer": {
             "n_features": width,
             "dtype": str(tensors["means"].dtype),
-            "settings": {key: value for key, value in params.items() if not key.endswith("_init") or _kept(key)},
+            "settings": {
+                **{key: value for key, value in params.items() if not key.endswith("_init") or _kept(key)},
+                "scale": "none",
+            },
             "schedule": header["schedule"],
             "annealing": header["annealing"],
             "drift": header["watch"],

@@ -263,10 +263,8 @@ class Rule(ABC, Generic[S]):
         """
         return False
 
-    def set_covariances(self, state: S, parameters: Parameters, bounds: Bounds) -> bool:
-        """Set the covariances that components really have, and return whether the rule knows them.
-
-        Parameters of a rule that does not are taken as they are once annealing is over.
+    def set_covariances(self, state: S, parameters: Parameters, context: Context) -> bool:
+        """Set the covariances that components really have; return False while the rule does not know them.
 
         Parameters
         ----------
@@ -274,21 +272,13 @@ class Rule(ABC, Generic[S]):
             What the rule remembers.
         parameters : Parameters
             Parameters of the mixture; changed in place.
-        bounds : Bounds
-            Bounds of scales.
+        context : Context
+            Where training stands.
         """
-        return False
+        return context.annealed
 
     def restarted(self, state: S, parameters: Parameters) -> S:
-        """Return the state for other parameters to start from.
-
-        Parameters
-        ----------
-        state : State
-            What the rule remembers.
-        parameters : Parameters
-            Parameters to start from.
-        """
+        """Return the state for other ``parameters`` to start from."""
         return state
 
     def reframed(self, state: S, kind: Covariance, shift: Any, factor: Any) -> S:

@@ -182,10 +182,11 @@ class Natural(Rule[NaturalState]):
     def holds_scales(self, state: NaturalState) -> bool:
         return state.hold
 
-    def set_covariances(self, state: NaturalState, parameters: Parameters, bounds: Bounds) -> bool:
+    def set_covariances(self, state: NaturalState, parameters: Parameters, context: Context) -> bool:
         if state.prior is None:
-            return False
-        parameters.kind.set_from_moments(parameters, state.moments, bounds, range(len(parameters)), state.prior)
+            return context.annealed
+        every = range(len(parameters))
+        parameters.kind.set_from_moments(parameters, state.moments, context.bounds, every, state.prior)
         weight = POOLED**2 * (1 - state.growth)
         if weight > 0:  # a few samples tell less about a component than all components together do
             effective = np.minimum(state.prior.evidence, (2 - state.growth) * state.counts)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance import Bounds, Covariance, Statistics, Work
+from streamgmm.core.covariance import Covariance, Statistics, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules.base import Context, Rule, plain_numbers
@@ -152,9 +152,9 @@ class StochasticEM(Rule[StochasticEMState]):
         parameters.kind.set_components(parameters, statistics, seen, context.bounds)
         parameters.logits[:] = np.log(np.maximum(state.masses, 1e-300))
         parameters.refresh()
-        self.set_covariances(state, parameters, context.bounds)
         state.accumulating, state.step = False, 0
         state.means = None  # from now on the means of the parameters are the statistics
+        self.set_covariances(state, parameters, context)
 
     def _cluster(self, state: StochasticEMState, parameters: Parameters, context: Context) -> None:
         """Set the statistics to those of the clusters that k-means finds in the buffer, and drop the buffer."""
@@ -177,11 +177,11 @@ class StochasticEM(Rule[StochasticEMState]):
                 parameters.kind.set_moments(state.moments, k, own, weights)
         state.buffer = state.buffered_shares = None
 
-    def set_covariances(self, state: StochasticEMState, parameters: Parameters, bounds: Bounds) -> bool:
-        if state.prior is None or state.accumulating:
-            return False
-        parameters.kind.set_from_moments(parameters, state.moments, bounds, range(len(parameters)), state.prior)
-        return True
+    def set_covariances(self, state: StochasticEMState, parameters: Parameters, context: Context) -> bool:
+        if state.prior is not None and not state.accumulating:
+            every = range(len(parameters))
+            parameters.kind.set_from_moments(parameters, state.moments, context.bounds, every, state.prior)
+        return not state.accumulating
 
     def restarted(self, state: StochasticEMState, parameters: Parameters) -> StochasticEMState:
         if state.means is not None:
