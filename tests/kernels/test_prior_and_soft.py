@@ -33,7 +33,8 @@ class Learner:
         self.p, self.counts, self.evidence = p, rng.uniform(1, 20, size), rng.uniform(0, 9, size)
         self.evidence[0] = 5000.0
         self.variances = p.variances()
-        rows = [rng.uniform(0.1, 2, features), rng.uniform(0.5, 30, features), rng.uniform(0, 1, features)]
+        ranges = ((0.1, 2), (0.5, 30), (0, 0.3), (0, 1))
+        rows = [rng.uniform(*limits, features) for limits in ranges]
         rows[1][-1] = 1e30  # the weight of a feature that must not be learned
         self.prior = padded(np.array(rows), p.dtype, 1)
         diagonal.rescale(p.model, self.moments(), BOUNDS, range(size))
@@ -43,9 +44,9 @@ class Learner:
 
     def plain(self) -> dict[str, Any]:
         features = self.p.n_features
-        ν, m, least = self.prior[:, :features].astype(np.float64)
+        ν, m, added, least = self.prior[:, :features].astype(np.float64)
         v = self.variances[:, :features].astype(np.float64)
-        return {"model": plain(self.p), "v": v, "n": self.counts.copy(), "prior": (self.evidence.copy(), ν, m, least)}
+        return {"model": plain(self.p), "v": v, "n": self.counts.copy(), "prior": (self.evidence.copy(), ν, m, added, least)}
 
     def steps(self, samples: Samples, sigma: float, **settings: Any) -> Steps:
         step = NaturalStep(*GROWTH, BOUNDS, **settings)
@@ -62,9 +63,9 @@ def test_scales_contain_the_prior(width: str) -> None:
     for dtype, (size, features) in ((t, s) for t in (np.float32, np.float64) for s in SIZES):
         rng = np.random.default_rng(features)
         own = Learner(rng, random_mixture(rng, size, features, dtype))
-        before, (N, ν, m, least) = own.plain()["v"], own.plain()["prior"]
-        expected = eq.scales_of(eq.with_prior(before, N, ν, m, least), *BOUNDS)
-        assert (expected == 1 / np.sqrt(least)).any()
+        before, (N, *prior) = own.plain()["v"], own.plain()["prior"]
+        expected = eq.scales_of(eq.with_prior(before, N, *prior), *BOUNDS)
+        assert (expected == 1 / np.sqrt(prior[-1])).any()
         assert_close(own.p.scales, expected, dtype)
         assert_close(own.p.log_dets, np.log(expected).sum(1), dtype)
 
@@ -215,11 +216,11 @@ def test_em_steps_with_a_prior(width: str, dtype: type, batch_size: int) -> None
     own.counts[:] = S = eq.weights(own.p.logits)
     x = rng.normal(0, 1, (4 * batch_size, 129)).astype(dtype)
     now = own.plain()
-    (ξ, μ, s), v, (N, ν, m, least) = now["model"], now["v"], now["prior"]
+    (ξ, μ, s), v, (N, *prior) = now["model"], now["v"], now["prior"]
     for t, batch in enumerate(x.astype(np.float64).reshape(4, batch_size, 129)):
         N = N + np.exp(eq.scores(batch, ξ, μ, s) - eq.log_likelihood(batch, ξ, μ, s)[:, None]).sum(0)
         ξ, μ, _, v, S, _ = eq.em_step(batch, (ξ, μ, s), v, S, eq.em_rate(3 + t, 0.3, 0.2, 0.01), BOUNDS)
-        s = eq.scales_of(eq.with_prior(v, N, ν, m, least), *BOUNDS)
+        s = eq.scales_of(eq.with_prior(v, N, *prior), *BOUNDS)
     step = EMStep(rate=0.3, exponent=0.7, rate_min=0.01, first_step=3, scale_bounds=BOUNDS)
     diagonal.em_steps(own.p.model, own.moments(), Samples(x, batch_size), step)
     assert_close(own.evidence, N, dtype)
@@ -274,7 +275,7 @@ def test_a_prior_fades(width: str, dtype: type, batch_size: int, sigma: float) -
 
 def test_priors_that_do_not_fit_are_refused() -> None:
     p = random_mixture(np.random.default_rng(0), 4, 3)
-    v, evidence, prior = p.variances(), np.ones(4), padded(np.ones((3, 3)), np.dtype(np.float64), 1)
+    v, evidence, prior = p.variances(), np.ones(4), padded(np.ones((4, 3)), np.dtype(np.float64), 1)
 
     def take(evidence: np.ndarray | None, prior: np.ndarray | None) -> None:
         moments = diagonal.Moments(p.means_buffer, v, np.ones(4), evidence, prior)
@@ -288,8 +289,8 @@ def test_priors_that_do_not_fit_are_refused() -> None:
     for size in (3, 5):
         with pytest.raises(ValueError, match="evidence must have one entry per component"):
             take(np.ones(size), prior)
-    for wrong in (np.ones((3, 3)), np.ones((2, prior.shape[1])), np.ones((4, prior.shape[1]))):
-        with pytest.raises(ValueError, match="a prior must have three rows like those of the means"):
+    for wrong in (np.ones((4, 3)), np.ones((3, prior.shape[1])), np.ones((5, prior.shape[1]))):
+        with pytest.raises(ValueError, match="a prior must have four rows like those of the means"):
             take(evidence, wrong)
     with pytest.raises(TypeError):  # never a silent copy, whose growth would be lost
         take(evidence.astype(np.float32), prior)

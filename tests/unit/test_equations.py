@@ -90,7 +90,7 @@ def test_frame_sums_leave_out_gaps_and_clip() -> None:
 
 def test_a_prior_counts_like_one_sample() -> None:
     v, prior = np.array([[4.0, 0.0], [4.0, 0.0]]), np.array([1.0, 0.5])
-    found = eq.with_prior(v, np.array([0.0, 3.0]), prior, 1.0, 0.2)
+    found = eq.with_prior(v, np.array([0.0, 3.0]), prior, np.ones(2), np.zeros(2), np.full(2, 0.2))
     np.testing.assert_allclose(found, [[1.0, 0.5], [3.25, 0.2]])
 
 
@@ -114,7 +114,7 @@ def fitted(lonely: bool = False, counted: bool = False) -> Fitted:
     if lonely:  # one component has learned a single sample
         z[0] = 9.0
     counts = rng.integers(1, 4, 12).astype(float) if counted else np.ones(12)
-    rows = np.array([[0.05, 0.5, 3.0], [1.0, 4.0, 0.5], [0.0, 0.0, 0.0]])
+    rows = np.array([[0.05, 0.5, 3.0], [1.0, 4.0, 0.5], [0.0, 0.1, 0.0], [0.0, 0.0, 0.0]])
     kind = covariance_kind("diag")
     p = Parameters(kind, kind.initial(rng.normal(0, 0.5, (4, 3)), None, 2.0), np.zeros(4))
     if lonely:
@@ -163,10 +163,10 @@ def test_the_prior_follows_finite_differences(
     sheet, fit, r = fitted(lonely, counted)
     # refinement takes the responsibilities of the present parameters: make them those of the moments
     monkeypatch.setattr(batch_em, "responsibilities", lambda scores: r)
-    N, ν, m, least = equation_prior(fit)
+    N, ν, *others = equation_prior(fit)
 
     def objective(log_expected: np.ndarray) -> float:
-        prior = (N, np.exp(log_expected), m, least)
+        prior = (N, np.exp(log_expected), *others)
         return eq.leave_one_out(sheet.samples, r, fit.parameters.means, fit.variances, prior, sheet.counts)
 
     h, log_expected = 1e-5, np.log(ν)
@@ -183,13 +183,13 @@ def test_batch_em_is_the_em_of_the_textbook() -> None:
     p, z, a = fit.parameters, sheet.samples, sheet.counts
     model = (p.logits.copy(), np.array(p.means), np.array(p["scales"]))
     γ = eq.shared_out(eq.scores(z, *model), float(np.finfo(float).eps), a)
-    N, ν, m, least = equation_prior(fit)
+    _, *prior = equation_prior(fit)
     μ, v = eq.moved_moments(z, γ, np.ones(4), model[1], fit.variances)
     before = batch_em.iterate(sheet, fit)
     assert before == pytest.approx(np.average(eq.log_likelihood(z, *model), weights=a))
     np.testing.assert_allclose(p.means, μ, rtol=1e-10)
     np.testing.assert_allclose(fit.masses, γ.sum(0), rtol=1e-10)
-    np.testing.assert_allclose(p["scales"], 1 / np.sqrt(eq.with_prior(v, γ.sum(0), ν, m, least)), rtol=1e-9)
+    np.testing.assert_allclose(p["scales"], 1 / np.sqrt(eq.with_prior(v, γ.sum(0), *prior)), rtol=1e-9)
     np.testing.assert_allclose(p.weights, γ.sum(0) / a.sum(), rtol=1e-10)
 
 

@@ -57,8 +57,8 @@ class Fit:
 
     def blend(self, variances: Any, masses: Any) -> Any:
         """[E24] Variances with the prior."""
-        expected, weight, smallest = self.prior.rows[:, : self.parameters.n_features].astype(np.float64)
-        return np.maximum((masses * variances + weight * expected) / (masses + weight), smallest)
+        expected, weight, added, smallest = self.prior.rows[:, : self.parameters.n_features].astype(np.float64)
+        return np.maximum((masses * variances + weight * expected) / (masses + weight) + added, smallest)
 
     def refresh(self) -> None:
         """Set the covariances from moments and prior."""
@@ -132,7 +132,7 @@ def leave_one_out(sheet: Sheet, fit: Fit) -> tuple[float, Numbers]:
     own = responsibilities(scores)[row, component]
     left = np.maximum(masses[component] - own, LEAST_MASS)
     ratio, means, variances = masses[component] / left, np.asarray(p.means, np.float64), fit.variances
-    expected, weight, _ = fit.prior.rows[:, : p.n_features].astype(np.float64)
+    expected, weight, *_ = fit.prior.rows[:, : p.n_features].astype(np.float64)
     found, slopes = np.empty(len(row)), np.empty((len(row), p.n_features), np.float32)
     size = max(1, PAIR_NUMBERS // p.n_features)
     for start in range(0, len(row), size):

@@ -16,8 +16,9 @@ Bounds = tuple[float, float]
 """Smallest and largest scale."""
 Typical = tuple[float, float, float, float, float]
 """Samples within the bound, level and deviation of their losses, room, and samples outside."""
-Prior = tuple[Array, Array, Array, Array]
-"""Weight N received in all (K,), variance ν that the prior expects, its weight m and the smallest variance, each (D,)."""
+Prior = tuple[Array, Array, Array, Array, Array]
+"""Weight N received in all (K,); variance ν that the prior expects, its weight m, what is added, and the smallest
+variance, each (D,)."""
 
 
 def weights(ξ: Array) -> Array:
@@ -277,10 +278,10 @@ def frame_sums(x: Array, m: Array, u: Array, usual: Array, clip: Array) -> Array
     return np.array([*numbers, c.sum(0), (c**2).sum(0), (c**4).sum(0)])
 
 
-def with_prior(v: Array, N: Array, ν: Array, m: Array | float = 1.0, least: Array | float = 0.0) -> Array:
-    """[E24] (N v + m ν)/(N + m), at least the smallest variance: v (K, D), N (K,) received in all, ν and m (D,)."""
+def with_prior(v: Array, N: Array, ν: Array, m: Array, added: Array, least: Array) -> Array:
+    """[E24] (N v + m ν)/(N + m) + added, at least the smallest variance: v (K, D), N (K,) received in all, others (D,)."""
     n = N[:, None]
-    return np.maximum((n * v + m * ν) / (n + m), least)
+    return np.maximum((n * v + m * ν) / (n + m) + added, least)
 
 
 def shared_out(f: Array, ε: float, a: Array | float = 1.0) -> Array:
@@ -305,12 +306,12 @@ def weighted_natural_step(
     The weights are those of [E6] or of [E25]. The variance v is learned as without a prior; only s contains it.
     """
     _, μ, s = model
-    N, ν, m, least = prior
+    N, ν, m, added, least = prior
     W = w.sum(0)
     n, r = earned_rate(n, W, *growth)
     μ_new, v_new = moved_moments(x, w, r, μ, v)
     N = N + W
-    s_new = scales_of(with_prior(v_new, N, ν, m, least), *bounds)
+    s_new = scales_of(with_prior(v_new, N, ν, m, added, least), *bounds)
     return μ_new, np.where(W[:, None] > 0, s_new, s), v_new, n, N
 
 
@@ -319,14 +320,14 @@ def leave_one_out(z: Array, r: Array, μ: Array, v: Array, prior: Prior, a: Arra
 
     Component k has mass N_k, mean μ_k and variance v_k without prior; r_nk of its mass is sample n, which counts a_n.
     """
-    N, ν, m, least = prior
+    N, ν, m, added, least = prior
     a = np.broadcast_to(a, len(z))
     f = np.zeros(r.shape)
     for i, k in np.ndindex(*r.shape):
         left = max(float(N[k] - r[i, k]), 1e-3)
         away = z[i] - μ[k]
         rest = np.maximum(N[k] / left * (v[k] - r[i, k] / left * away**2), 0)
-        u = np.maximum((left * rest + m * ν) / (left + m), least)
+        u = np.maximum((left * rest + m * ν) / (left + m) + added, least)
         f[i, k] = np.log(left / a.sum()) - 0.5 * (np.log(2 * np.pi * u) + (N[k] / left * away) ** 2 / u).sum()
     top = f.max(1)
     return float(a @ (top + np.log(np.exp(f - top[:, None]).sum(1))))

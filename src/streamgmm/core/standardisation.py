@@ -140,7 +140,7 @@ class Standardisation:
         """[E24] Set weight and smallest variance of the prior; what it expects of ``fresh`` features (D,), too."""
         assert self._frame is not None
         frame, state, kind = self._frame, main.state, main.parameters.kind
-        smallest = np.maximum(self._smallest * frame.unit**2, self._rule.variance_floor)
+        smallest = self._smallest * frame.unit**2
         if not isinstance(state, RegularisedState) or state.prior is None:
             if smallest.any():
                 kind.limit_precisions(main.parameters, 1 / np.maximum(smallest, 1 / self._bounds.precision_max))
@@ -149,7 +149,8 @@ class Standardisation:
         expected = np.where(fresh, PRIOR_EXPECTS, np.where(frame.varies, before, 1.0))
         rare = np.maximum(UNUSUAL / frame.unusual_share, HEAVY_TAILED * (frame.kurtosis - 1))
         weight = np.where(frame.varies, np.maximum(1.0, rare), LOCKED)
-        kind.set_prior(state.prior, expected, weight, np.where(frame.varies, smallest, 0.0))
+        added = np.where(frame.varies, self._rule.reg_covar, 0.0)
+        kind.set_prior(state.prior, [expected, weight, added, np.where(frame.varies, smallest, 0.0)])
 
     def update(self, main: Replica, control: Control) -> None:
         """End a period: move the frame where it no longer fits, and all parameters with it.

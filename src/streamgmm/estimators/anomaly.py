@@ -35,7 +35,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     mixture : StreamingGaussianMixture or None, default=None
         The mixture to learn with; None uses the defaults. A clone of it is fitted, as ``mixture_``: of a mixture that
         is fitted already only the parameters count. Instead of ``rule="natural"`` a detector learns with
-        ``Natural(variance_floor=0.05)``: narrow components make good densities, but rank anomalies poorly. To choose
+        ``Natural(reg_covar=0.05)``: narrow components make good densities, but rank anomalies poorly. To choose
         yourself, give the mixture a rule object.
     contamination : float, default=0.01
         Share of the data to flag, within (0, 0.5).

@@ -20,7 +20,7 @@ from streamgmm.native import first_unfit_row
 CHECKS_TO_ANNEAL = 100  # and to learn the details after that, with some to spare
 MANY_DAMPED = 0.01  # share of samples from which a warning is due
 CHECKS_AFTER = 5  # where annealing is over, or never was
-ANOMALY_RULE = Natural(variance_floor=0.05)
+ANOMALY_RULE = Natural(reg_covar=0.05)
 """What detectors learn with: narrow components make good densities, but rank anomalies poorly."""
 
 

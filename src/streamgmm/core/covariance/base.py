@@ -45,8 +45,8 @@ class Work(NamedTuple):
 class Prior(NamedTuple):
     """[E24] A prior on variances.
 
-    ``rows`` (3, D), in the layout of the kind, are the variance that the prior expects of each feature, the number of
-    samples it counts like, and the smallest variance. ``evidence`` (K,) is the weight that each component has received
+    ``rows`` (4, D), in the layout of the kind, are the variance that the prior expects of each feature, the number of
+    samples it counts like, what is added to a variance, and the smallest variance. ``evidence`` (K,) is the weight that each component has received
     in all: the prior fades with it.
     """
 
@@ -225,8 +225,8 @@ class Covariance(ABC):
         """Return the rows of a prior that counts like one sample, in the layout of the kind; None if it has none."""
         return None
 
-    def set_prior(self, prior: Prior, expected: Any, weight: Any, smallest: Any) -> None:
-        """[E24] Set what a prior expects of each feature, its weight, and the smallest variance, each (D,)."""
+    def set_prior(self, prior: Prior, rows: list[Any]) -> None:
+        """[E24] Set the rows of a prior, each (D,) or a number."""
         return
 
     def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:

@@ -150,10 +150,11 @@ class Diagonal(Covariance):
         diagonal.rescale(parameters.native, own, bounds, rows)
 
     def start_prior(self, n_features: int, dtype: np.dtype[Any], expected: float) -> Floats:
-        return padded(np.repeat([[expected], [1.0], [0.0]], n_features, axis=1), dtype, 1)
+        return padded(np.repeat([[expected], [1.0], [0.0], [0.0]], n_features, axis=1), dtype, 1)
 
-    def set_prior(self, prior: Prior, expected: Any, weight: Any, smallest: Any) -> None:
-        prior.rows[:, : len(weight)] = expected, weight, smallest
+    def set_prior(self, prior: Prior, rows: list[Any]) -> None:
+        for row, values in zip(prior.rows, rows, strict=True):
+            row[: len(rows[0])] = values
 
     def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:
         scales = parameters["scales"].astype(np.float64)

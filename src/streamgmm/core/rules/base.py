@@ -78,7 +78,7 @@ class Rule(ABC, Generic[S]):
     tol: ClassVar[float | None] = 0.05
     drop_below: ClassVar[float] = 0.0
     has_prior: ClassVar[bool] = False  # whether its state is a RegularisedState
-    variance_floor: float = 0.0  # smallest variance, as a share of a feature's, where samples are standardised
+    reg_covar: float = 0.0  # added to variances, as a share of those of features, where samples are standardised
 
     @abstractmethod
     def start(self, parameters: Parameters, context: Context) -> S:

@@ -70,9 +70,9 @@ class Natural(Rule[NaturalState]):
     recruits : float, default=0.0
         Share of the components, the lightest ones, that move after a drift to where samples fall now. 0.18 serves
         streams of images that bring something new while the old still counts.
-    variance_floor : float, default=0.0
-        Smallest variance of a component, as a share of the variance of the feature, where samples are standardised.
-        Densities need none. Anomalies are ranked best with about 0.05.
+    reg_covar : float, default=0.0
+        Added to the variances of components, as a share of the variance of each feature (``scale="auto"``). Densities
+        need none; anomalies are ranked better with 0.05.
 
     Examples
     --------
@@ -92,18 +92,18 @@ class Natural(Rule[NaturalState]):
     hold_above: float = 0.3
     restart_below: float = 0.4
     recruits: float = 0.0
-    variance_floor: float = 0.0
+    reg_covar: float = 0.0
 
     def __post_init__(self) -> None:
         plain_numbers(self)
         for name in ("count_init", "count_annealing", "growth", "maturity"):
             if not 0 < getattr(self, name) < inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected a positive number.")
-        shares = all(0 <= share < 1 for share in (self.restart_below, self.recruits, self.variance_floor))
+        shares = all(0 <= share < 1 for share in (self.restart_below, self.recruits, self.reg_covar))
         if self.growth > 1 or not shares or self.hold_above < 0:
             raise ValueError(
                 f"growth is {self.growth}, restart_below {self.restart_below}, recruits {self.recruits}, hold_above "
-                f"{self.hold_above}, variance_floor {self.variance_floor}; expected growth within (0, 1], shares within "
+                f"{self.hold_above}, reg_covar {self.reg_covar}; expected growth within (0, 1], shares within "
                 "[0, 1), hold_above not negative."
             )
         if self.half_life is not None and not 1 <= self.half_life < inf:

@@ -41,7 +41,7 @@ template <class T> struct MomentArrays {
     Padded<T> means, variances;     // INOUT [components, stride]
     Vector masses;                  // INOUT [components]
     std::optional<Vector> evidence; // INOUT [components]
-    std::optional<Padded<T>> prior; // IN [3, stride]
+    std::optional<Padded<T>> prior; // IN [4, stride]
     Moments<T> moments;
 
     MomentArrays(Padded<T> means_, Padded<T> variances_, Vector masses_, std::optional<Vector> evidence_,
@@ -52,8 +52,8 @@ template <class T> struct MomentArrays {
                   prior ? prior->data() : nullptr} {
         require(evidence.has_value() == prior.has_value(), "a prior needs evidence, and evidence a prior");
         require(!evidence || evidence->shape(0) == means.shape(0), "evidence must have one entry per component");
-        require(!prior || (prior->shape(0) == 3 && prior->shape(1) == means.shape(1)),
-                "a prior must have three rows like those of the means");
+        require(!prior || (prior->shape(0) == 4 && prior->shape(1) == means.shape(1)),
+                "a prior must have four rows like those of the means");
         require(masses.shape(0) == means.shape(0), "masses must have one entry per component");
         require(means.shape(0) == variances.shape(0) && means.shape(1) == variances.shape(1),
                 "means and variances differ in shape");

@@ -55,10 +55,10 @@ inline double scales_of(const T *variances, T *scales, const Model<T> &model, T 
         Pack<T> v = load(variances + d);
         if (with.prior) {
             const Pack<T> expected = load(with.prior + d), weight = load(with.prior + stride + d),
-                          smallest = load(with.prior + 2 * stride + d);
+                          added = load(with.prior + 2 * stride + d), smallest = load(with.prior + 3 * stride + d);
             UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
                 const auto all = with.evidence + weight.v[i];
-                const auto blended = (with.evidence * v.v[i] + weight.v[i] * expected.v[i]) / all;
+                const auto blended = (with.evidence * v.v[i] + weight.v[i] * expected.v[i]) / all + added.v[i];
                 v.v[i] = blended > smallest.v[i] ? blended : smallest.v[i];
             }
         }

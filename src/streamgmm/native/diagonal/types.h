@@ -17,8 +17,8 @@ template <class T> struct Moments {
     T *means, *variances; // [components, stride]; means may be the model's own
     double *masses;       // [components] counts (natural), or mean responsibilities (stochastic EM)
     double *evidence;     // [components] weight received in all, or null without a prior
-    const T *prior;       // [3, stride] the variance that a prior expects, its weight in samples, and the smallest
-                          // variance; or null
+    const T *prior;       // [4, stride] the variance that a prior expects, its weight in samples, what is added to a
+                          // variance, and the smallest variance; or null
 };
 
 struct SgdStep {
