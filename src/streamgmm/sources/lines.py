@@ -88,8 +88,8 @@ class LineSource(SeekableSource):
             yield chunk
 
     def row_bytes(self) -> int:
-        with closing(self.chunks()) as chunks:  # its features are those of the first rows, whatever is read next
-            width = next((chunk.rows.shape[1] for chunk in chunks if len(chunk.rows)), 1)
+        with closing(self._open()) as file:  # features are those of the first rows, whatever is read next
+            width = next((chunk.rows.shape[1] for chunk in self._chunks(file, None) if len(chunk.rows)), 1)
         return width * np.dtype(np.float64).itemsize
 
     def blocks(self) -> Blocks:
