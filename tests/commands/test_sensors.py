@@ -93,8 +93,8 @@ class TestFollowing:
     def test_a_slow_log_is_saved_and_does_not_fill_the_disk(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("streamgmm.runs.train.IDLE_SECONDS", 0.5 / 3)  # six seconds in two
-        monkeypatch.setattr("streamgmm.runs.train.FIRST_PAUSE", 1 / 3)
+        monkeypatch.setattr("streamgmm.runs.source_reader.IDLE_SECONDS", 0.5 / 3)  # six seconds in two
+        monkeypatch.setattr("streamgmm.runs.source_reader.FIRST_PAUSE", 1 / 3)
         log(tmp_path / "x.csv", 3000, 1)
         began = time.monotonic()
 

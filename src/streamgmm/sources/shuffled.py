@@ -12,6 +12,7 @@ from streamgmm.sources.base import BadRow, Chunk, Position, Source, check_positi
 from streamgmm.sources.seekable import Blocks, Numbers, SeekableSource
 
 BUFFER_BYTES = 1 << 26  # of rows in memory
+ROWS_PER_CHUNK = 1000
 
 
 class ShuffledSource(Source):
@@ -45,6 +46,7 @@ class ShuffledSource(Source):
         self.name, self.path, self.skip_bad = source.name, source.path, source.skip_bad
         self.factor, self.id_type, self.grows, self.finite = source.factor, source.id_type, source.grows, source.finite
         self._n_rows: int | None = None
+        self._blocks: Blocks | None = None  # found to count the rows, for the first pass
         self._take_names()
 
     def _take_names(self) -> None:
@@ -58,8 +60,8 @@ class ShuffledSource(Source):
     def n_rows(self) -> int:
         """Number of rows."""
         if self._n_rows is None:
-            known = self.source.n_rows
-            self._n_rows = int(self.source.blocks().rows[-1]) if known is None else known
+            self._blocks = self.source.blocks()
+            self._n_rows = int(self._blocks.rows[-1])
         return self._n_rows
 
     def start_of_pass(self, number: int) -> Position:
@@ -79,7 +81,7 @@ class ShuffledSource(Source):
 
     def _segment(self, start: Position) -> _Segment | None:
         """Return the rows that are shuffled together: all there are or, if some were read before, the new ones."""
-        every = self.source.blocks()
+        every, self._blocks = self._blocks or self.source.blocks(), None
         first, end = every.position(0), self.source.end(every)
         if "end" in start:
             self.source.verify(start["end"])
@@ -92,7 +94,7 @@ class ShuffledSource(Source):
         """Read the blocks of a buffer, and yield their rows in random order, without the first ones."""
         read = self._read(segment.blocks, buffer)
         order = np.random.default_rng([self.seed, *segment.key, buffer.number]).permutation(len(read.numbers))
-        size = rows_per_chunk(read.rows.shape[1], read.rows.itemsize)
+        size = min(ROWS_PER_CHUNK, rows_per_chunk(read.rows.shape[1], read.rows.itemsize))
         for at in range(done, max(1, len(order)), size):
             now = order[at : at + size]
             over = at + size >= len(order)
