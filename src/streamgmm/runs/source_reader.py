@@ -153,6 +153,7 @@ class SourceReader(ABC):
             if self.trainer is not None:
                 self._log.write("replaced", self.trainer)
             self.progress.position, self.record.fingerprint = None, fingerprint(path)
+            self.progress.n_rows = self.progress.counted_rows = 0
             self.monitor.strangest.clear()
         return self._usable_chunks(self.progress.position)
 
