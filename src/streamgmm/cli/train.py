@@ -165,6 +165,8 @@ def train(
             ):
                 for status in run.go():
                     said = said or _say_order(run)
+                    if status.refining:
+                        console.say(f"refining the model by batch EM on all {run.progress.pass_rows:,} rows …")
                     show(status.samples, status.check)
     if run.trainer is None:
         raise CommandError("stopped before anything was learned; nothing is saved. Start again.")

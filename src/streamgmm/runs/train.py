@@ -48,6 +48,7 @@ class Status(NamedTuple):
     samples: int
     bad: int
     check: Check | None
+    refining: bool = False  # on all rows, which may take long
 
 
 class TrainingRun(SourceReader):
@@ -163,17 +164,23 @@ class TrainingRun(SourceReader):
         self.record.fingerprint = None if self.source.path is None else fingerprint(self.source.path)
         for chunk in self._saved_on_failure(self._chunks(), before):
             self._take(chunk)
-            yield Status(self.progress.samples, self.progress.bad, self.trainer.current() if self.trainer else None)
+            yield self._status()
             self._save_if_due()
             if self.stop():
                 break
         else:
+            if self._will_refine and not (ended and self.progress.samples == before):
+                yield self._status()._replace(refining=True)
             self.progress.finished = not self.stop()
         if ended and self.progress.finished and self.progress.samples == before:
             return  # it had ended before, and nothing was new
         if self.progress.finished and self._first_rows:
             self._end_warm_up()
         self._end(before)
+
+    def _status(self) -> Status:
+        check = None if self.trainer is None else self.trainer.current()
+        return Status(self.progress.samples, self.progress.bad, check)
 
     def _end(self, before: int) -> None:
         if self.trainer is None:
@@ -191,13 +198,17 @@ class TrainingRun(SourceReader):
                 self._warn_of_empty_features()
         self._close("end" if self.progress.finished else "stop")
 
+    @property
+    def _will_refine(self) -> bool:
+        """Whether the model is refined at the end: the run has learned few rows, all of which can be read again."""
+        if self.trainer is None or self.scaling is not None or self.progress.earlier_samples:
+            return False
+        return self.chooses_passes and can_refine(self.trainer, self.progress.pass_rows)
+
     def _refine(self, trainer: Trainer) -> None:
-        """Refine the model if the run has learned few rows, all of which can be read again."""
-        unsuitable = not self.chooses_passes or self.scaling is not None or self.progress.earlier_samples
-        if unsuitable or not can_refine(trainer, self.progress.pass_rows):
-            return
-        every = gather(self._all_rows(), trainer, self.source.factor)
-        self.refined = every is not None and refine(trainer, self.monitor, every)
+        if self._will_refine:
+            every = gather(self._all_rows(), trainer, self.source.factor)
+            self.refined = every is not None and refine(trainer, self.monitor, every)
 
     def _close(self, kind: str) -> None:
         if self.trainer is not None:
