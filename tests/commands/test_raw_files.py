@@ -44,6 +44,7 @@ class TestColumnsWithoutNumbers:
         assert done.words.count(line) == 1
         assert "features: celsius, pascal, ampere" in done.words
         assert start(tmp_path / "run")["left_out"] == ["time", "name"]
+        assert len(streamgmm("score", "run", "raw.csv", folder=tmp_path).stdout.splitlines()) == 601
         again = streamgmm("train", "raw.csv", "--out", "run", "--resume", "--json", folder=tmp_path)
         assert line not in again.words
         assert json.loads(again.stdout)["left_out"] == ["time", "name"]

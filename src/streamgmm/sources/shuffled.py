@@ -12,6 +12,7 @@ from streamgmm.sources.base import BadRow, Chunk, Position, Source, check_positi
 from streamgmm.sources.seekable import Blocks, Numbers, SeekableSource
 
 BUFFER_BYTES = 1 << 26  # of rows in memory
+NUMBER_BYTES = 16  # of a row: its number, and its place in the order
 ROWS_PER_CHUNK = 1000
 
 
@@ -99,11 +100,11 @@ class ShuffledSource(Source):
             now = order[at : at + size]
             over = at + size >= len(order)
             position = segment.position(buffer.end if over else buffer.begin + at + size)
-            ids = None if read.ids is None else tuple(read.ids[i] for i in now)
+            ids = tuple(read.ids[i] for i in now) if read.ids else None
             yield Chunk(read.rows[now], read.numbers[now], position, () if at else tuple(read.bad), ids)
 
     def _read(self, blocks: Blocks, buffer: _Buffer) -> _Read:
-        found, used = _Read(np.empty((0, 0)), np.empty(buffer.end - buffer.begin, np.int64), [], None), 0
+        found, used = _Read(np.empty((0, 0)), np.empty(buffer.end - buffer.begin, np.int64), [], []), 0
         for chunk in self.source.read_ranges(blocks.ranges(buffer.blocks)):
             if not used and len(chunk.rows):
                 found = found._replace(rows=np.empty((len(found.numbers), chunk.rows.shape[1]), chunk.rows.dtype))
@@ -113,8 +114,7 @@ class ShuffledSource(Source):
             if used > first:
                 found.rows[first:used], found.numbers[first:used] = chunk.rows, chunk.numbers
             found.bad.extend(chunk.bad)
-            if chunk.ids is not None:
-                found = found._replace(ids=[*(found.ids or []), *chunk.ids])
+            found.ids.extend(chunk.ids or ())
         self._take_names()
         return found._replace(rows=found.rows[:used], numbers=found.numbers[:used])
 
@@ -125,7 +125,7 @@ class _Read(NamedTuple):
     rows: npt.NDArray[Any]
     numbers: Numbers
     bad: list[BadRow]
-    ids: list[Any] | None
+    ids: list[Any]  # empty if there are none
 
 
 class _Buffer(NamedTuple):
@@ -161,7 +161,7 @@ class _Segment(NamedTuple):
         """
         sizes = np.diff(self.blocks.rows)
         row, total = int(self.first["row"]), int(sizes.sum())
-        count = -(-total * row_bytes // BUFFER_BYTES)
+        count = -(-total * (row_bytes + NUMBER_BYTES) // BUFFER_BYTES)
         rng = np.random.default_rng([seed, *self.key])
         order = np.lexsort([rng.random(len(sizes)), np.arange(len(sizes)) // count])
         for number, turn in enumerate(rng.permutation(min(count, len(sizes))).tolist()):
