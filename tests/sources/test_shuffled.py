@@ -206,5 +206,8 @@ def test_what_cannot_seek(tmp_path: Path) -> None:
 
 
 def test_the_position_of_another_order(tmp_path: Path) -> None:
+    *_, last = shuffled(write_csv(tmp_path)).chunks()
+    with pytest.raises(SourceError, match="shuffled by another version of streamgmm"):
+        list(shuffled(write_csv(tmp_path)).chunks({**last.position, "order": 0}))
     with pytest.raises(SourceError, match="belongs to another kind of source"):
         list(shuffled(write_csv(tmp_path)).chunks({"row": 3, "byte": 12}))

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, Source, check_position, rows_per_chunk
 from streamgmm.sources.seekable import Blocks, Numbers, SeekableSource
 
 BUFFER_BYTES = 1 << 26  # of rows in memory
 NUMBER_BYTES = 16  # of a row: its number, and its place in the order
 ROWS_PER_CHUNK = 1000
+ORDER_VERSION = 1  # raise it with any change of the order of rows, so that no position is resumed in another order
 
 
 class ShuffledSource(Source):
@@ -71,6 +73,11 @@ class ShuffledSource(Source):
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         start = self.start_of_pass(0) if start is None else start
         check_position(start, "pass", self.name)
+        if start.get("order", ORDER_VERSION) != ORDER_VERSION:
+            raise SourceError(
+                f"the rows of {self.name} were shuffled by another version of streamgmm before: their order is not known.",
+                Remedy.START_NEW_RUN,
+            )
         row_bytes = self.source.row_bytes()
         self._take_names()
         segment = self._segment(start)
@@ -152,7 +159,7 @@ class _Segment(NamedTuple):
 
     def position(self, row: int) -> Position:
         """Return the position after so many rows."""
-        return {"row": row, "pass": self.number, "first": self.first, "end": self.end}
+        return {"row": row, "pass": self.number, "first": self.first, "end": self.end, "order": ORDER_VERSION}
 
     def buffers(self, seed: int, row_bytes: int) -> Iterator[_Buffer]:
         """Share all blocks among buffers: of as many neighbours as there are buffers, each gets one at random.
