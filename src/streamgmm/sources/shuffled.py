@@ -75,7 +75,7 @@ class ShuffledSource(Source):
         check_position(start, "pass", self.name)
         if start.get("order", ORDER_VERSION) != ORDER_VERSION:
             raise SourceError(
-                f"the rows of {self.name} were shuffled by another version of streamgmm before: their order is not known.",
+                f"the rows of {self.name} were shuffled by another version of streamgmm before, in another order.",
                 Remedy.START_NEW_RUN,
             )
         row_bytes = self.source.row_bytes()
