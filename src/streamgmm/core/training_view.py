@@ -119,6 +119,11 @@ class TrainingView(ABC):
         _, level, deviation = self._main.typical_loss.tolist()
         return level, deviation
 
+    @property
+    def offset(self) -> float:
+        """What log-likelihoods of samples gain when they are expressed for rows."""
+        return self._offset
+
     def current(self) -> Check:
         """Return the current figures in the form of a check."""
         return self._control.check(self.learning_rate, shrunk=False, drift=False, offset=self._offset)

@@ -45,6 +45,7 @@ def batch_em(
         rule=StochasticEM(step_init=1.0, step_min=1.0, accumulate=0),
         batch_size=len(x),
         precision_max=precision_max,
+        scale="none",
         weights_init=sizes / sizes.sum(),
         means_init=found.cluster_centers_,
         precisions_init=1 / np.maximum(variances, 1 / precision_max),

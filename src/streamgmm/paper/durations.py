@@ -45,7 +45,7 @@ def expected_seconds(run: Run) -> float:
 
 def machine_factor() -> float:
     """Measure how much slower this machine is than that of docs/results.md."""
-    settings = Settings(64, rule="sgd", sigma_init=2.0, period=1000)
+    settings = Settings(64, rule="sgd", sigma_init=2.0, period=1000, scale="none")
     trainer = Trainer(settings, 784, np.float32, engine=Serial(), seed=0)
     x = np.zeros((200, 784), np.float32)
     begin = time.perf_counter()
