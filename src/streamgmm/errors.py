@@ -28,6 +28,7 @@ class Remedy(Enum):
     RAISE_RETENTION = "Raise the retention of the topic."
     WRITE_TEXT = "Write a .csv or .ndjson file instead."
     RAISE_PRECISION_MAX = "Scale the data with sklearn.preprocessing.StandardScaler, or adjust precision_max."
+    KEEP_ORDER = 'Read it in its order with shuffle="no".'
     CHANGE_PORT = "Choose another port."
 
 

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -112,6 +113,38 @@ def test_three_kills(tmp_path: Path, kind: str) -> None:
     kill_and_resume(tmp_path, kind, ROWS[kind], 3)
 
 
+def test_three_kills_in_the_order_of_the_file(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, "csv", 30_000, 3, "--shuffle", "no")
+
+
+def test_three_kills_of_a_file_larger_than_the_buffer(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, "npy", 450_000, 3, "--passes", "1", "--seed", "5")
+
+
+def test_three_kills_of_a_small_file_that_is_refined(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, "csv", 500, 3, "--passes", "auto", "--checkpoint-every", "500")
+    assert events(tmp_path / "killed")[-2]["refined"]
+
+
+def test_a_kill_during_refinement(tmp_path: Path) -> None:
+    source, out = write(tmp_path, "csv", 400), tmp_path / "killed"
+    train(source, tmp_path / "whole", "--passes", "auto")
+    code = (
+        "import os, signal, sys\n"
+        "from streamgmm.core.trainer import Trainer\n"
+        "from streamgmm.cli.app import run\n"
+        "Trainer.refine = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.exit(run())"
+    )
+    arguments = ["train", str(source), "--out", str(out), *SETTINGS, "--passes", "auto"]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
+    assert done.returncode == -signal.SIGKILL
+    train(source, out, "--passes", "auto", "--resume")
+    assert events(out)[-2]["refined"]
+    assert_same(out, tmp_path / "whole")
+    assert events(out) == events(tmp_path / "whole")
+
+
 def test_three_kills_of_a_scaled_stream_with_gaps(tmp_path: Path) -> None:
     x = np.load(write(tmp_path, "npy", 100_000))
     x[np.random.default_rng(1).random(x.shape) < 0.05] = np.nan
@@ -199,7 +232,8 @@ class TestDamage:
         with pytest.warns(UserWarning, match="the newest checkpoint cannot be used"):
             known = latest_checkpoint(run)
         assert known is not None
-        assert 0 < known[1].progress.samples < 24_000
+        assert known[1].progress.samples > 0
+        assert not known[1].progress.finished
         train(tmp_path / "x.npy", run, "--resume")
         for name, values in load_file(run / MODEL).items():
             np.testing.assert_array_equal(values, expected[name], err_msg=name)

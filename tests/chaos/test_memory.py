@@ -90,14 +90,16 @@ KAFKA = pytest.param("kafka", marks=pytest.mark.services)
 KINDS = ["npy", "npz", "csv", "ndjson", "parquet", "arrow", "stdin", "images", KAFKA, "glyphs"]
 
 
-def grows_by(kind: str, folder: Path, rows: int, after: int, monkeypatch: pytest.MonkeyPatch) -> int:
+def grows_by(
+    kind: str, folder: Path, rows: int, after: int, monkeypatch: pytest.MonkeyPatch, shuffle: str = "no"
+) -> int:
     """Bytes by which memory has grown at the end, since so many rows were learned."""
     made = Made(kind, folder, rows)
     if kind == "stdin":
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(made.feeder.stdout))
     out = folder / "run"
     out.mkdir()
-    options = RunOptions(passes=made.passes, checkpoint_every=max(1000, rows // 8))
+    options = RunOptions(passes=made.passes, checkpoint_every=max(1000, rows // 8), shuffle=shuffle)
     run = TrainingRun(out, open_source(made.name), Settings(4), Serial(), options)
     run.stop = lambda: run.progress.samples >= rows
     before = None
@@ -117,6 +119,14 @@ def grows_by(kind: str, folder: Path, rows: int, after: int, monkeypatch: pytest
 def test_memory_stays(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 200_000 // FEWER.get(kind, 1)
     assert grows_by(kind, tmp_path, rows, rows // 2, monkeypatch) < 10e6
+
+
+@needs_proc
+@pytest.mark.parametrize("kind", ["npy", "csv", "ndjson", "parquet", "arrow"])
+def test_memory_stays_for_shuffled_files(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most a buffer is added, however many there are."""
+    monkeypatch.setattr("streamgmm.sources.shuffled.BUFFER_BYTES", 1 << 20)
+    assert grows_by(kind, tmp_path, 200_000, 20_000, monkeypatch, "yes") < 10e6
 
 
 @pytest.mark.soak

@@ -93,8 +93,8 @@ class TestFollowing:
     def test_a_slow_log_is_saved_and_does_not_fill_the_disk(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("streamgmm.runs.train.IDLE_SECONDS", 0.5 / 3)  # six seconds in two
-        monkeypatch.setattr("streamgmm.runs.train.FIRST_PAUSE", 1 / 3)
+        monkeypatch.setattr("streamgmm.runs.source_reader.IDLE_SECONDS", 0.5 / 3)  # six seconds in two
+        monkeypatch.setattr("streamgmm.runs.source_reader.FIRST_PAUSE", 1 / 3)
         log(tmp_path / "x.csv", 3000, 1)
         began = time.monotonic()
 
@@ -140,7 +140,7 @@ class TestFollowing:
 class TestNames:
     def train(self, folder: Path, text: str, *arguments: object) -> list[str] | None:
         (folder / "x.csv").write_text(text)
-        streamgmm("train", "x.csv", "--components", "2", "--out", "run", *arguments, folder=folder)
+        streamgmm("train", "x.csv", "--components", "2", "--passes", "1", "--out", "run", *arguments, folder=folder)
         return load_model(folder / "run" / MODEL).feature_names
 
     def test_without_a_heading_columns_go_by_number(self, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ class TestTables:
     )
     def test_vectors_that_are_not_whole_can_be_left_out(self, tmp_path: Path, column: list[Any]) -> None:
         self.write(tmp_path, {"x": column})
-        arguments = ["--components", "2", "--out", "run", "--json"]
+        arguments = ["--components", "2", "--out", "run", "--passes", "1", "--json"]
         assert "--bad-rows skip" in streamgmm("train", "x.parquet", *arguments, folder=tmp_path, fails=True).words
         done = streamgmm("train", "x.parquet", *arguments, "--bad-rows", "skip", folder=tmp_path)
         outcome = json.loads(done.stdout)
@@ -262,7 +262,7 @@ class TestTables:
 
     def test_rows_with_nothing_in_a_column_can_be_left_out(self, tmp_path: Path) -> None:
         self.write(tmp_path, {"a": [1.0, 2.0, 3.0], "b": [1.0, None, 3.0]})
-        arguments = ["--components", "2", "--out", "run", "--json", "--bad-rows", "skip"]
+        arguments = ["--components", "2", "--out", "run", "--passes", "1", "--json", "--bad-rows", "skip"]
         assert json.loads(streamgmm("train", "x.parquet", *arguments, folder=tmp_path).stdout)["samples"] == 2
         scores = streamgmm("score", "run", "x.parquet", "--bad-rows", "skip", folder=tmp_path).stdout
         assert len(scores.splitlines()) == 3

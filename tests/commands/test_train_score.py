@@ -40,8 +40,8 @@ def test_the_run_folder(folder: Path) -> None:
     kinds = [e["kind"] for e in events]
     assert kinds[0] == "start"
     assert kinds[-2:] == ["end", "checkpoint"]
-    assert events[-1]["samples"] == 6000
-    assert StreamingGaussianMixture.load(folder / "run" / "model.safetensors").n_samples_seen_ == 6000
+    assert events[-1]["samples"] == 12_000  # two passes
+    assert StreamingGaussianMixture.load(folder / "run" / "model.safetensors").n_samples_seen_ == 12_000
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson", "parquet"])
@@ -90,7 +90,8 @@ def test_mistakes_are_told_in_a_line(folder: Path) -> None:
     def words(*arguments: str) -> str:
         return streamgmm(*arguments, folder=folder, fails=True).words
 
-    assert "row 0 of readings.csv has 't0' in column time" in words("train", "readings.csv", "--out", "other")
+    chosen = words("train", "readings.csv", "--columns", "time,a", "--out", "other")
+    assert "row 0 of readings.csv has 't0' in column time" in chosen
     assert "has no column 'z'" in words("train", "readings.csv", "--columns", "a,z", "--out", "other")
     assert "has no column 'c', a feature of the model" in words("score", "run", "readings.csv", "--columns", "a,b")
     assert "nothing.csv does not exist" in words("train", "nothing.csv", "--out", "other")
@@ -108,8 +109,10 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\n" + "0.1,0.2\n" * 300 + "oops,1\n" + "0.3,0.1\n" * 300)
     done = streamgmm("train", "x.csv", "--out", "run", "--bad-rows", "skip", "--json", folder=tmp_path)
     outcome = json.loads(done.stdout)
-    assert outcome["samples"] == 600
-    assert outcome["bad_rows"] == 1
+    assert outcome["samples"] == 600 * outcome["passes"]
+    assert outcome["passes"] > 1
+    assert outcome["bad_rows"] == 1  # whatever the number of passes
+    assert outcome["first_bad"][0]["row"] == 300
 
 
 @pytest.mark.parametrize("scale", ["minmax", "standard"])
@@ -119,24 +122,28 @@ def test_raw_readings_are_scaled(tmp_path: Path, scale: str) -> None:
     x = rng.normal(rng.integers(3, size=(5000, 1)), 0.2, (5000, 3)) * [10, 1e5, 0] + [300, 1e5, 7]
     x[17, :2] = 1e9  # within the warm-up: must not widen the scale
     np.save(tmp_path / "x.npy", x)
-    done = streamgmm("train", "x.npy", "--out", "run", "--scale", scale, "--components", "9", folder=tmp_path)
+    order = ("--passes", "1", "--shuffle", "no")  # the scale is learned from the first rows
+    done = streamgmm("train", "x.npy", "--out", "run", "--scale", scale, "--components", "9", *order, folder=tmp_path)
+    assert f"--scale {scale} is deprecated" in done.words
     assert f"refer to data scaled by '{scale}'" in done.words
     trainer = load_model(tmp_path / "run" / "model.safetensors").trainer
     assert abs(trainer.mixture.means).max() < 3
     assert trainer.n_samples == 5000
     done = streamgmm("score", "run", "x.npy", "--json", folder=tmp_path)
-    assert "likelihoods refer to scaled data" in done.words
+    assert "likelihoods are in the units of the rows" in done.words
     scores = [json.loads(line) for line in done.stdout.splitlines()]
     inner = x[:1000][np.arange(1000) != 17]
     shift, width = (inner.min(0), np.ptp(inner, 0)) if scale == "minmax" else (inner.mean(0), inner.std(0))
     scaled = (x - shift) / np.where(width > 0, width, 1)
-    np.testing.assert_allclose([s["log_likelihood"] for s in scores], trainer.mixture.log_prob(scaled), rtol=1e-6)
+    expected = trainer.mixture.log_prob(scaled) - np.log(width[width > 0]).sum()  # the density of raw rows
+    np.testing.assert_allclose([s["log_likelihood"] for s in scores], expected, rtol=1e-6)
     assert scores[17]["anomaly"]
 
 
 def test_a_scale_survives_a_kill_and_short_sources(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((300, 2)) * 1000)
-    streamgmm("train", "x.npy", "--out", "run", "--scale", "minmax", "--components", "2", folder=tmp_path)
+    arguments = ("--scale", "minmax", "--components", "2", "--passes", "1")
+    streamgmm("train", "x.npy", "--out", "run", *arguments, folder=tmp_path)
     streamgmm("train", "x.npy", "--out", "run", "--passes", "2", "--resume", folder=tmp_path)
     trainer = load_model(tmp_path / "run" / "model.safetensors").trainer
     assert trainer.n_samples == 600
@@ -161,7 +168,7 @@ def test_missing_numbers(tmp_path: Path, missing: str, samples: int, kind: str) 
         pq.write_table(pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]}), path)
     done = streamgmm("train", path.name, "--out", "no", folder=tmp_path, fails=True)
     assert "--missing" in done.stderr
-    arguments = ["--out", "run", "--missing", missing, "--components", "2", "--json"]
+    arguments = ["--out", "run", "--missing", missing, "--components", "2", "--passes", "1", "--json"]
     outcome = json.loads(streamgmm("train", path.name, *arguments, folder=tmp_path).stdout)
     assert outcome["samples"] == samples
     assert outcome["missing_rows"] == 7 - samples

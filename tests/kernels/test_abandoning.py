@@ -22,7 +22,7 @@ def learned(rule: str, p: Mixture, x: np.ndarray, scan_all: bool) -> tuple[Steps
     step = NaturalStep(growth=0.5, count_max=100.0, scale_bounds=BOUNDS, scan_all=scan_all, soft=rule == "soft")
     moments, evidence = p.moments(variances, counts), np.full(len(p), 2.0)
     if rule == "soft":  # as raw data are learned, with a prior
-        prior = padded([[0.05] * p.n_features, [1e-3] * p.n_features], p.dtype, 1)
+        prior = padded([[v] * p.n_features for v in (0.05, 1.0, 0.0, 1e-3)], p.dtype, 1)
         moments = moments._replace(evidence=evidence, prior=prior)
     samples = Samples(x, gaps=bool(np.isnan(x).any()))
     report = diagonal.natural_steps(p.model, moments, samples, grid, step, np.zeros(len(p)))

@@ -41,7 +41,7 @@ class Cut(Source):
 def training(
     folder: Path, source: Source, settings: dict[str, Any] | None = None, jobs: int = 1, **options: Any
 ) -> TrainingRun:
-    chosen = Settings(4, annealing=False, **(settings or {}))
+    chosen = Settings(4, annealing=False, **{"scale": "none", **(settings or {})})
     return TrainingRun(folder, source, chosen, engine_for(jobs), RunOptions(**options))
 
 
@@ -97,7 +97,9 @@ def test_a_run_that_is_cut_anywhere_ends_where_a_whole_one_does(tmp_path: Path) 
 
 @pytest.mark.parametrize("far", [2.0, 1e4])
 @pytest.mark.parametrize(
-    ("settings", "jobs"), [({}, 1), ({"rule": "sgd"}, 1), ({}, 2), ({"allow_nan": True}, 1)], ids=str
+    ("settings", "jobs"),
+    [({}, 1), ({"rule": "sgd"}, 1), ({}, 2), ({"allow_nan": True}, 1), ({"scale": "auto"}, 1)],
+    ids=str,
 )
 def test_no_strange_row_is_overlooked(tmp_path: Path, far: float, settings: dict[str, Any], jobs: int) -> None:
     """Though few rows are scored beforehand, and however far they lie: learning has seen each of them."""

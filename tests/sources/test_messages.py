@@ -28,7 +28,7 @@ def test_a_bug_in_a_parser_is_not_bad_data(tmp_path: Path, monkeypatch: pytest.M
         raise ValueError("bug")
 
     monkeypatch.setattr(CsvParser, "parse", broken)
-    (tmp_path / "x.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n1,x\n")
     with pytest.raises(ValueError, match=r"^bug$") as caught:
         list(open_source(str(tmp_path / "x.csv"), skip_bad=True).chunks())
     assert not isinstance(caught.value, SourceError)

@@ -25,7 +25,8 @@ OPTIONS = {
     Remedy.NUMBER_COLUMNS: "Choose columns by number, from 0: --columns 0,2.",
     Remedy.START_NEW_RUN: "Start a new run, or give the file another name, to read it from the beginning.",
     Remedy.WRITE_TEXT: "Choose a .csv or .ndjson file for --out.",
-    Remedy.RAISE_PRECISION_MAX: "Scale the data with --scale standard, or adjust --precision-max.",
+    Remedy.RAISE_PRECISION_MAX: "Learn data in any units with --scale auto, or adjust --precision-max.",
+    Remedy.KEEP_ORDER: "Learn its rows in their order with --shuffle no.",
     Remedy.CHANGE_PORT: "Choose another port with --port.",
 }
 """What a remedy is called on the command line; others read the same everywhere."""

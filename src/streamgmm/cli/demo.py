@@ -58,7 +58,7 @@ def demo(
                 folder.mkdir(exist_ok=True)
                 seconds = LIVE_SECONDS / 8 if dashboard and number == 0 else 60.0
                 task = _Task(folder, label, samples, seed, seconds)
-                trainer, result = _learn(task, {"n_components": components, **settings})
+                trainer, result = _learn(task, {"n_components": components, "scale": "none", **settings})
                 results.append(result)
                 histories[label] = list(events.read(folder / EVENTS))
                 if number == 0:

@@ -24,12 +24,20 @@ class BadRows(StrEnum):
 
 
 class Scale(StrEnum):
-    """How to scale features."""
+    """How to scale features; minmax and standard are deprecated."""
 
-    none = "none"
     auto = "auto"
+    none = "none"
     minmax = "minmax"
     standard = "standard"
+
+
+class Shuffle(StrEnum):
+    """Whether to learn rows in random order."""
+
+    auto = "auto"
+    yes = "yes"
+    no = "no"
 
 
 class Missing(StrEnum):
@@ -62,6 +70,18 @@ def column_names(columns: str | None) -> list[str] | None:
     if names is not None and (not names or len(set(names)) < len(names)):
         raise CommandError(f"--columns is {columns!r}; expected distinct names, separated by commas.")
     return names
+
+
+def check_passes(text: str | None) -> str | None:
+    """Check the value of --passes."""
+    if text is not None and text != "auto" and not (text.isdecimal() and int(text) >= 1):
+        raise typer.BadParameter(f"{text!r} is neither 'auto' nor a number of at least 1.")
+    return text
+
+
+def number_of_passes(text: str | None) -> int | str | None:
+    """Interpret the value of --passes."""
+    return text if text is None or text == "auto" else int(text)
 
 
 def sample_shape(text: str | None, n_features: int) -> tuple[int, ...] | None:

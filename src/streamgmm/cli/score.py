@@ -61,7 +61,9 @@ def score(
     path = None if out is None or str(out) == "-" else out
     _check_out(path, source)
     if saved.scaling is not None:
-        console.say(f"rows are scaled by '{saved.scaling.kind}', as in training; likelihoods refer to scaled data")
+        console.say(
+            f"rows are scaled by '{saved.scaling.kind}', as in training; likelihoods are in the units of the rows"
+        )
     known = len(typical_scores(saved))
     if known < 1 / contamination:
         console.say(
@@ -93,6 +95,8 @@ def score(
                 break
     if path is not None:
         console.say(f"{done:,} rows scored into {path}; {flagged:,} of them are anomalies.")
+    if opened.left_out:
+        console.say(f"left out, without numbers: {', '.join(opened.left_out)}")
     console.say_bad_rows(first_bad, skipped)
 
 

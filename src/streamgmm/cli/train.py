@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,15 +20,20 @@ from streamgmm.cli.options import (
     OnBadRows,
     Port,
     Scale,
+    Shuffle,
     SourceName,
+    check_passes,
     column_names,
+    number_of_passes,
 )
 
 if TYPE_CHECKING:
+    from streamgmm.core.settings import Settings
     from streamgmm.runs.train import TrainingRun
     from streamgmm.storage.run_folder import RunRecord
 
 MOST_NAMES = 8
+DEPRECATED = (Scale.minmax, Scale.standard)
 
 
 def train(
@@ -35,18 +41,38 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the run: model.safetensors, events.jsonl.")],
     rule: Annotated[str, typer.Option(help="Update rule: natural, sgd or sem.")] = "natural",
     components: Annotated[int, typer.Option(min=1, help="Number of components.")] = 64,
-    passes: Annotated[int, typer.Option(min=1, help="Passes over the source.")] = 1,
+    passes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|N",
+            callback=check_passes,
+            help="Passes over the source. auto: as many as a file needs, and batch EM at the end if it is small. "
+            "[default: auto]",
+        ),
+    ] = None,
+    shuffle: Annotated[
+        Shuffle | None,
+        typer.Option(
+            help="Learn rows in random order, through 64 MB of memory. auto: if the source is a file that can be read "
+            "in any order, without --follow, --half-life and --reheat. [default: auto]"
+        ),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more when the source ends.")] = False,
     samples: Annotated[int | None, typer.Option(min=1, help="Stop after about this many samples.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random start.")] = 0,
     precision_max: Annotated[
-        float | None, typer.Option(help="Largest precision of a feature. [default: 20; no limit with --scale auto]")
+        float | None, typer.Option(help="Largest precision of a feature. [default: no limit; 20 with --scale none]")
     ] = None,
     half_life: Annotated[float | None, typer.Option(help="Half-life of past data, in samples.")] = None,
     reheat: Annotated[bool, typer.Option("--reheat", help="Widen the annealing again on drift.")] = False,
     scale: Annotated[
-        Scale, typer.Option(help="auto: learn raw data; minmax, standard: scale by the first 1000 rows.")
-    ] = Scale.none,
+        Scale | None,
+        typer.Option(
+            metavar="auto|none",
+            help="auto: learn data in any units. none: learn numbers as they are, which suits features in [0, 1]. "
+            "[default: auto; none for rules that require it]",
+        ),
+    ] = None,
     missing: Annotated[
         Missing, typer.Option(help="Missing values: raise an error, learn from the other features, or skip the row.")
     ] = Missing.error,
@@ -64,7 +90,7 @@ def train(
 
     Examples:
 
-      streamgmm train readings.csv --id time --scale standard --out run
+      streamgmm train readings.csv --id time --out run
 
       streamgmm train readings.csv --id time --out run --resume
 
@@ -80,7 +106,7 @@ def train(
     from streamgmm.storage.run_folder import latest_checkpoint, locked
 
     _check_folder(out, resume)
-    if source == "-" and passes > 1:
+    if source == "-" and passes not in (None, "auto", "1"):
         raise CommandError(f"standard input can be read only once; --passes {passes} needs a file.")
     with console.user_input():
         settings = Settings(
@@ -90,15 +116,19 @@ def train(
             half_life=half_life,
             reheat=reheat,
             allow_nan=missing is Missing.learn,
-            scale="auto" if scale is Scale.auto else "none",
+            scale="none",
         )
+        settings.check()
+        settings = _with_scale(settings, scale, new=not resume)
         settings.check()
         engine = engine_for(thread_count(jobs))
     with locked(out):
         with console.warnings_as_lines():
             known = latest_checkpoint(out) if resume else None
+        count = number_of_passes(passes)
         if known is not None:
-            missing = _kept_missing(known[1], missing)
+            missing, count = _kept_missing(known[1], missing), count or known[1].passes or 1
+            _refuse_other_order(known[1], shuffle)
         with console.sigterm_as_interrupt():  # a pipe may be silent for long
             opened = open_source(
                 source,
@@ -112,12 +142,13 @@ def train(
         if follow and not opened.grows:
             console.say(f"{opened.name} cannot grow: --follow will wait until it is interrupted.")
         options = RunOptions(
-            passes=None if follow else passes,
+            passes=None if follow else count or "auto",
             checkpoint_every=checkpoint_every,
-            scale="none" if scale is Scale.auto else scale.value,
+            checkpoint_seconds=LIVE_SECONDS if dashboard else RunOptions.checkpoint_seconds,
+            scale=scale.value if scale in DEPRECATED else "none",
             missing=missing.value,
             seed=seed,
-            **({"checkpoint_seconds": LIVE_SECONDS} if dashboard else {}),
+            shuffle="auto" if known is not None or shuffle is None else shuffle.value,
         )
         with live_page(out, port, dashboard), console.stop_on_signals() as stopped:
             run = TrainingRun(out, opened, settings, engine, options)
@@ -126,12 +157,16 @@ def train(
             )
             if known is not None:
                 _resume(run, *known)
-            total = samples or (None if follow or opened.n_rows is None else opened.n_rows * passes)
+            said = False
+            total = samples or run.expected_samples
             with (
                 live_line("train", total, enabled=False if console.quiet else None) as show,
                 console.warnings_as_lines(),
             ):
                 for status in run.go():
+                    said = said or _say_order(run)
+                    if status.refining:
+                        console.say(f"refining the model by batch EM on all {run.progress.pass_rows:,} rows …")
                     show(status.samples, status.check)
     if run.trainer is None:
         raise CommandError("stopped before anything was learned; nothing is saved. Start again.")
@@ -146,6 +181,24 @@ def _check_folder(out: Path, resume: bool) -> None:
         raise CommandError(f"{out} is a file; --out expects a folder.")
     if out.exists() and any(out.iterdir()) and not resume:
         raise CommandError(f"{out} is not empty. Continue with --resume, or choose another folder.")
+
+
+def _with_scale(settings: Settings, scale: Scale | None, new: bool) -> Settings:
+    """Choose how to scale: raw data are learned unless something else is asked for, or the rule cannot."""
+    if scale in DEPRECATED:
+        console.say(
+            f"--scale {scale} is deprecated and will be removed: --scale auto, the default, learns data in any units "
+            "and answers in their units."
+        )
+        return settings
+    return settings if scale is Scale.none else replace(settings, scale="auto")
+
+
+def _refuse_other_order(record: RunRecord, shuffle: Shuffle | None) -> None:
+    """Raise if a run that is resumed is to have another order than before."""
+    before = Shuffle.no if record.shuffle_seed is None else Shuffle.yes
+    if shuffle not in (None, Shuffle.auto, before):
+        raise CommandError(f"this run was started with --shuffle {before}; resume it without --shuffle {shuffle}.")
 
 
 def _kept_missing(record: RunRecord, missing: Missing) -> Missing:
@@ -165,6 +218,11 @@ def _resume(run: TrainingRun, *known: Any) -> None:
         console.say(f"the first {run.progress.position['row']:,} rows of standard input are skipped: already processed")
 
 
+def _say_order(run: TrainingRun) -> bool:
+    console.say(f"{run.order}{' (--shuffle no keeps their order)' if run.order.shuffled else ''}")
+    return True
+
+
 def _result(run: TrainingRun) -> dict[str, Any]:
     trainer, progress = run.trainer, run.progress
     assert trainer is not None
@@ -176,6 +234,10 @@ def _result(run: TrainingRun) -> dict[str, Any]:
         "first_bad": [row._asdict() for row in run.bad],
         "missing_rows": run.missing_rows,
         "scale": run.scale,
+        "shuffled": run.order.shuffled,
+        "passes": progress.epoch + 1,
+        "refined": run.refined,
+        "left_out": run.record.left_out,
         "finished": progress.finished,
         "max_component": None if now.max_component != now.max_component else now.max_component,
         "sigma": trainer.sigma,
@@ -191,6 +253,10 @@ def _say_result(run: TrainingRun) -> None:
     notes = f", {progress.bad:,} bad rows skipped" if progress.bad else ""
     if run.missing_rows:
         notes += f", {run.missing_rows:,} rows with missing values skipped"
+    if run.progress.epoch:
+        notes += f" in {run.progress.epoch + 1:,} passes"
+    if run.refined:
+        notes += ", then refined by batch EM on all rows"
     if run.scaling is not None:
         notes += f"; parameters and likelihoods refer to data scaled by '{run.scale}'"
     ending = "" if progress.finished else " Stopped before the end: continue with --resume."

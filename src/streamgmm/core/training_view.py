@@ -124,6 +124,11 @@ class TrainingView(ABC):
         """Samples whose influence was reduced because they were extreme ([E20]); each pass counts them again."""
         return int(self._main.typical_loss[4])
 
+    @property
+    def offset(self) -> float:
+        """What log-likelihoods of samples gain when they are expressed for rows."""
+        return self._offset
+
     def current(self) -> Check:
         """Return the current figures in the form of a check."""
         return self._control.check(self.learning_rate, shrunk=False, drift=False, offset=self._offset)

@@ -68,21 +68,26 @@ def read_model(path: Path) -> Model | None:
     """
     try:
         header, tensors = read_model_file(path)
-        means = tensors["parameters.means"]
+        means, none = tensors["parameters.means"], np.empty(0)
         if "frame" in tensors:
             shift, unit = tensors["frame"][:2]
             means = shift + means / unit
-        means = means.astype(np.float32)
+        strange = tensors.get("monitor.rows", np.empty((0, means.shape[1]), np.float32))
+        scores = tensors.get("monitor.row_scores", none)
+        if "scaling.factor" in tensors:
+            shift, factor = tensors["scaling.shift"], tensors["scaling.factor"]
+            means, strange = means / factor + shift, strange / factor + shift if len(strange) else strange
+            scores = scores + np.log(factor).sum()
+        means, strange = means.astype(np.float32), strange.astype(np.float32)
         logits = tensors["parameters.logits"]
         weights = np.exp(logits - logits.max())
-        none = np.empty(0)
         model = Model(
             means=means,
             weights=weights / weights.sum(),
             usage=tensors["usage"],
             grid=LAYOUTS[header["trainer"]["settings"]["grid"]](len(means)),
-            strange_rows=tensors.get("monitor.rows", np.empty((0, means.shape[1]), np.float32)),
-            strange_scores=tensors.get("monitor.row_scores", none),
+            strange_rows=strange,
+            strange_scores=scores,
             strange_numbers=tensors.get("monitor.row_numbers", none.astype(np.int64)),
             scaling=str(header["scaling"] or "none"),
         )

@@ -224,6 +224,8 @@ def facts_html(follower: Follower) -> str:
     facts: dict[str, str] = {}
     if started:
         facts |= {"source": str(started.get("source", "–")), "rule": str(started.get("rule", "–"))}
+        if "shuffled" in started:
+            facts["order of rows"] = "shuffled" if started["shuffled"] else "as in the source"
     if model is not None:
         facts["model"] = f"{len(model.means)} components, {model.means.shape[1]:,} features"
         facts["scaling"] = model.scaling
@@ -233,7 +235,8 @@ def facts_html(follower: Follower) -> str:
         if isinstance(seconds, int | float) and seconds > 0:
             facts["time"] = f"{seconds:,.1f} s, {last['samples'] / seconds:,.0f} samples/s on average"
         if isinstance(last.get("max_component"), int | float):
-            facts["log-likelihood"] = f"{last['max_component']:,.1f} nats (max-component)"
+            scaled = ", of scaled data" if model is not None and model.scaling != "none" else ""
+            facts["log-likelihood"] = f"{last['max_component']:,.1f} nats (max-component{scaled})"
         facts["live components"] = str(last.get("live", "–"))
     drifts = [m["samples"] for m in history.marks if m.get("kind") == "drift" and isinstance(m.get("samples"), int)]
     if drifts:

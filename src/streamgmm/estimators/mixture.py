@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_array, validate_data
 
+from streamgmm.core.passes import MOST_REFINED, passes_for
 from streamgmm.core.rows import float_type
 from streamgmm.core.rules import Rule
 from streamgmm.core.scaling import Scaling, warn_of_scale
@@ -20,7 +21,6 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.engines import engine_for, thread_count
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
-from streamgmm.estimators.passes import passes_for
 from streamgmm.estimators.validation import (
     refuse_changes,
     refuse_unfit,
@@ -34,7 +34,6 @@ from streamgmm.estimators.weights import Repeats, Weights, check_counts, portion
 from streamgmm.progress import live_line
 from streamgmm.storage import SavedModel, load_model, save_model
 
-MOST_REFINED = 1e8  # rows × features × components that are refined by batch EM
 FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
 """Parameters that cannot change once training has begun."""
 

@@ -99,7 +99,7 @@ def settings_of(run: Run) -> Settings:
         values["rule"] = Natural(**values.pop("natural"))
     elif values.get("rule") == "sgd" and "period" not in values:
         values["period"] = SHORT_PERIODS.get(run.dataset)
-    return Settings(**values)
+    return Settings(**{"scale": "none", **values})
 
 
 def trainer_of(run: Run, n_features: int, means: npt.NDArray[np.float64] | None = None) -> Trainer:

@@ -45,10 +45,15 @@ class EventLog:
         """Write one event."""
         events.append(self._path, events.record(kind, trainer.current(), self.seconds, **fields))
 
-    def write_checks(self, checks: list[Check], sigma_min: float) -> None:
-        """Write checks: all of them during annealing, later only a few; and drifts always."""
+    def write_checks(self, checks: list[Check], sigma_min: float, *, shuffled: bool = False) -> None:
+        """Write checks: all of them during annealing, later only a few; and drifts always.
+
+        Shuffled rows have no drift: what looks like one is chance.
+        """
         seconds, records = self.seconds, []
         for check in checks:
+            if shuffled:
+                check = check._replace(drift=False)
             if check.drift:
                 records.append(events.record("drift", check, seconds))
             quiet = not check.drift and check.sigma <= sigma_min

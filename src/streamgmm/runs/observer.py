@@ -40,7 +40,8 @@ class Observer:
     def before(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> None:
         """Score some rows before they are learned, once annealing is over."""
         behind = self._time + len(rows)
-        if not self._trainer.annealed:
+        unknown = self._trainer.settings.scale == "auto" and not self._trainer.n_samples  # nothing to score by
+        if unknown or not self._trainer.annealed:
             self._progress.scored = behind
             return
         few = len(self._monitor.scores) < ENOUGH_SCORES
@@ -57,13 +58,14 @@ class Observer:
             return
         level, deviation = self._trainer.typical_loss
         strangest = self._monitor.strangest
-        limit = max(strangest.limit, level - STRANGE * max(deviation, rows.shape[1] ** 0.5))
+        limit = max(strangest.limit - self._trainer.offset, level - STRANGE * max(deviation, rows.shape[1] ** 0.5))
         # lists: NumPy would release the interpreter for a moment, and a reading thread would take it for longer
         found = [report.max_components.tolist() for report in reports]
         if min(map(min, found)) >= limit:
             return
         gaps = self._trainer.settings.allow_nan
         learned = np.flatnonzero(rows_with_values(rows)).tolist() if gaps else range(len(rows))
+        learned = learned[len(learned) - sum(map(len, found)) :]  # without those that only gave the first frame
         known = set(strangest.numbers.tolist())  # those of an earlier pass
         new = (
             (v, i) for v, i in zip(chain(*found), learned, strict=True) if v < limit and int(numbers[i]) not in known

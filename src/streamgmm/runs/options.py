@@ -11,8 +11,10 @@ class RunOptions:
 
     Parameters
     ----------
-    passes : int or None, default=1
-        Passes over the source; None follows it for ever.
+    passes : int, "auto" or None, default=1
+        Passes over the source. ``"auto"`` makes as many as a file needs and refines the result by batch EM if it has
+        few rows; it is one pass, without refinement, for endless sources and for models that follow a change. None
+        follows the source for ever.
     checkpoint_every : int, default=100_000
         Samples between two checkpoints.
     checkpoint_seconds : float, default=60.0
@@ -22,12 +24,16 @@ class RunOptions:
     missing : {"error", "learn", "skip"}, default="error"
         What to do with rows that have gaps.
     seed : int, default=0
-        Randomness of the start.
+        Randomness of the start, and of the order of rows.
+    shuffle : {"auto", "yes", "no"}, default="no"
+        Whether rows are learned in random order; this takes 64 MB of memory. ``"auto"`` shuffles unless the source
+        cannot be read in any order or is followed, or the model follows a change.
     """
 
-    passes: int | None = 1
+    passes: int | str | None = 1
     checkpoint_every: int = 100_000
     checkpoint_seconds: float = 60.0
     scale: str = "none"
     missing: str = "error"
     seed: int = 0
+    shuffle: str = "no"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.rows import rows_with_values
+from streamgmm.core.scaling import Scaling
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.monitoring import RecentQuantiles
 from streamgmm.sinks import Columns
@@ -54,6 +55,8 @@ def score_rows(
         if threshold is not None:
             found["p_value"] = typical.p_values(found["log_likelihood"])
             found["anomaly"] = found["log_likelihood"] < threshold
+        if saved.scaling is not None:
+            found["log_likelihood"] = found["log_likelihood"] + _log_volume(saved.scaling, chunk.rows)
         empty = False
         yield found
     if empty:  # a file without rows still has a heading
@@ -70,6 +73,12 @@ def typical_scores(saved: SavedModel) -> RecentQuantiles:
 def accepts_gaps(saved: SavedModel) -> bool:
     """Whether rows may have gaps: if those of training might, learned or skipped."""
     return bool(saved.trainer.settings.allow_nan) or (saved.run or {}).get("missing", "error") != "error"
+
+
+def _log_volume(scaling: Scaling, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return what the log-likelihood of each row gains when it is expressed in the units of the rows."""
+    known = np.ones(rows.shape) if rows.dtype.kind != "f" else ~np.isnan(rows)
+    return np.asarray(known @ np.log(scaling.factor))
 
 
 def _drop_empty(chunk: Chunk) -> Chunk:

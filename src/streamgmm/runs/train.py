@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from math import inf
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,29 +17,27 @@ from streamgmm.core.engine import Engine
 from streamgmm.core.scaling import Scaling, warn_of_scale
 from streamgmm.core.settings import DEFAULT_CAP, Settings
 from streamgmm.core.trainer import Trainer
-from streamgmm.errors import Remedy, SourceError
+from streamgmm.errors import DataWarning, SourceError
 from streamgmm.monitoring import Monitor
 from streamgmm.native import Steps
 from streamgmm.runs.event_log import BAD_TOGETHER, EventLog
 from streamgmm.runs.observer import Observer, as_floats
 from streamgmm.runs.options import RunOptions
+from streamgmm.runs.order import Order, choose_order, in_order, shuffle
+from streamgmm.runs.refinement import can_refine, gather, refine
+from streamgmm.runs.source_reader import SourceReader, float_type
 from streamgmm.sources import (
+    BUFFER_BYTES,
     FINGERPRINT_BYTES,
     BadRow,
     Chunk,
-    Position,
     Source,
-    drop_unfit,
     fingerprint,
     has_fingerprint,
-    read_ahead,
-    select_columns,
 )
 from streamgmm.storage.model_file import SavedModel
-from streamgmm.storage.run_folder import Progress, RunRecord, save_checkpoint, truncate_events
+from streamgmm.storage.run_folder import RunRecord, save_checkpoint, truncate_events
 
-IDLE_SECONDS = 0.5
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3600.0  # seconds between two reports of idleness: at first, and in the long run
 WARM_UP = 1000  # rows from which a scaling is learned
 BLOCK = 2000  # rows are scored, then learned, this many at a time
 
@@ -50,9 +48,10 @@ class Status(NamedTuple):
     samples: int
     bad: int
     check: Check | None
+    refining: bool = False  # on all rows, which may take long
 
 
-class TrainingRun:
+class TrainingRun(SourceReader):
     """A training on a source, in a folder that is locked by the caller.
 
     Parameters
@@ -76,6 +75,10 @@ class TrainingRun:
         None until the first rows were learned.
     progress : Progress
         How far it has come.
+    order : Order
+        Whether rows are shuffled, and why.
+    refined : bool
+        Whether the model was refined on all rows at the end.
     bad : list of BadRow
         The first rows that were skipped.
     """
@@ -89,34 +92,46 @@ class TrainingRun:
         options: RunOptions = RunOptions(),  # noqa: B008 (frozen)
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.folder, self.source, self.options, self.stop = folder, source, options, stop
+        self.folder, self.options, self.stop = folder, options, stop
+        self.order, self.refined = choose_order(source, settings, options), False
+        seed = options.seed if self.order.shuffled else None
+        self.source = shuffle(source, seed)
         self.trainer: Trainer | None = None
         self.scaling: Scaling | None = None
         self.monitor = Monitor()
-        self.record = RunRecord(source.name, options.missing)
+        self.record = RunRecord(source.name, options.missing, passes=options.passes, shuffle_seed=seed)
         self.bad: list[BadRow] = []
         self._settings, self._engine = settings, engine
+        self._period = settings.make_schedule(settings.make_rule(), engine).period
         self._feature_names: list[str] | None = None
         self._first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # with their numbers
         self._log = EventLog(folder, self.progress)
         self._saved: tuple[int, float] = (0, 0.0)  # samples and time of the last checkpoint
         self._without_values: npt.NDArray[np.bool_] | None = None  # features that no row has had so far
 
-    @property
-    def progress(self) -> Progress:
-        return self.record.progress
-
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
-        """Continue from a checkpoint; return whether its source is this one, so that reading resumes, too."""
+        """Continue from a checkpoint, in its order; return whether its source is this one, so that reading resumes."""
         self.trainer, self.scaling = saved.trainer, saved.scaling
+        self._period = saved.trainer.schedule.period
         self.monitor = saved.monitor or Monitor()
         self._feature_names = saved.feature_names
         same = record.source == self.source.name and self._has_fingerprint(record.fingerprint)
-        self.record = RunRecord(self.source.name, self.options.missing, record.fingerprint, record.progress)
+        self.source = shuffle(self.source, record.shuffle_seed)
+        seed = record.shuffle_seed if self.source is not in_order(self.source) else None
+        self.order = Order(seed is not None, "as before")
+        missing, passes = self.options.missing, self.options.passes
+        self.record = replace(record, source=self.source.name, missing=missing, passes=passes, shuffle_seed=seed)
+        self.progress.missing = self.progress.missing or saved.trainer.n_skipped  # which 0.1 has counted apart
         if not same:
-            self.progress.epoch, self.progress.position = 0, None
+            self._forget_source()
             self.monitor.strangest.clear()
         return same
+
+    def _forget_source(self) -> None:
+        """Start with another source."""
+        now = self.progress
+        now.epoch, now.position, now.pass_rows, now.earlier_samples = 0, None, 0, now.samples
+        now.n_rows = now.counted_rows = 0
 
     def _has_fingerprint(self, known: list[Any] | None) -> bool:
         return known is None or self.source.path is None or has_fingerprint(self.source.path, known)
@@ -136,7 +151,7 @@ class TrainingRun:
     @property
     def missing_rows(self) -> int:
         """Rows skipped because of gaps."""
-        return self.progress.missing + (self.trainer.n_skipped if self.trainer else 0)
+        return self.progress.missing
 
     def go(self) -> Iterator[Status]:
         """Learn until the source ends or ``stop`` returns True; yield progress after every chunk."""
@@ -149,17 +164,23 @@ class TrainingRun:
         self.record.fingerprint = None if self.source.path is None else fingerprint(self.source.path)
         for chunk in self._saved_on_failure(self._chunks(), before):
             self._take(chunk)
-            yield Status(self.progress.samples, self.progress.bad, self.trainer.current() if self.trainer else None)
+            yield self._status()
             self._save_if_due()
             if self.stop():
                 break
         else:
+            if self._will_refine and not (ended and self.progress.samples == before):
+                yield self._status()._replace(refining=True)
             self.progress.finished = not self.stop()
         if ended and self.progress.finished and self.progress.samples == before:
             return  # it had ended before, and nothing was new
         if self.progress.finished and self._first_rows:
             self._end_warm_up()
         self._end(before)
+
+    def _status(self) -> Status:
+        check = None if self.trainer is None else self.trainer.current()
+        return Status(self.progress.samples, self.progress.bad, check)
 
     def _end(self, before: int) -> None:
         if self.trainer is None:
@@ -172,13 +193,27 @@ class TrainingRun:
             )
         if self.progress.finished:
             self.trainer.flush()
+            self._refine(self.trainer)
             if not before:
                 self._warn_of_empty_features()
         self._close("end" if self.progress.finished else "stop")
 
+    @property
+    def _will_refine(self) -> bool:
+        """Whether the model is refined at the end: the run has learned few rows, all of which can be read again."""
+        if self.trainer is None or self.scaling is not None or self.progress.earlier_samples:
+            return False
+        return self.chooses_passes and can_refine(self.trainer, self.progress.pass_rows)
+
+    def _refine(self, trainer: Trainer) -> None:
+        if self._will_refine:
+            every = gather(self._all_rows(), trainer, self.source.factor)
+            self.refined = every is not None and refine(trainer, self.monitor, every)
+
     def _close(self, kind: str) -> None:
         if self.trainer is not None:
-            self._log.write(kind, self.trainer, bad_rows=self.progress.bad, missing_rows=self.missing_rows)
+            fields = {"bad_rows": self.progress.bad, "missing_rows": self.missing_rows, "refined": self.refined}
+            self._log.write(kind, self.trainer, **fields)
         self.save()
 
     def _saved_on_failure(self, chunks: Iterator[Chunk], before: int) -> Iterator[Chunk]:
@@ -190,75 +225,6 @@ class TrainingRun:
                 self._close("stop")
             raise
 
-    # Reading
-
-    def _chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks of all remaining passes or, without a number of passes, of everything that arrives."""
-        if self.options.passes is None:
-            yield from self._follow()
-            return
-        chunks = self._passes(self.options.passes, self.progress.epoch, self.progress.position)
-        for number, chunk in read_ahead(chunks, self._stop_while_waiting):
-            self.progress.epoch = number
-            yield chunk
-
-    def _passes(self, last: int, epoch: int, position: Position | None) -> Iterator[tuple[int, Chunk]]:
-        """Yield every chunk with the number of its pass; reading ahead crosses from one pass to the next."""
-        for number in range(epoch, last):
-            for chunk in self._usable_chunks(position):
-                yield number, chunk
-            position = None
-
-    def _follow(self) -> Iterator[Chunk]:
-        """Yield chunks until stopped, and rest whenever there are none."""
-        idle, told, pause = False, -inf, FIRST_PAUSE
-        while True:
-            for chunk in read_ahead(self._new_chunks(), self._stop_while_waiting):
-                if idle and self.trainer is not None:
-                    self._log.write("resumed", self.trainer)
-                idle = False
-                yield chunk
-            if self.stop():
-                return
-            if not idle and self.trainer is not None and time.perf_counter() - told >= pause:
-                self._log.write("idle", self.trainer)
-                self.save()  # it may be long before anything arrives
-                idle, told, pause = True, time.perf_counter(), min(LONGEST_PAUSE, 2 * pause)
-            self._save_if_due()
-            time.sleep(IDLE_SECONDS)
-
-    def _new_chunks(self) -> Iterator[Chunk]:
-        """Return what is new since; all of it, if the file was replaced (logs are rotated)."""
-        path = self.source.path
-        if path is not None and not path.exists():
-            return iter(())
-        if path is not None and self.record.fingerprint and not has_fingerprint(path, self.record.fingerprint):
-            warnings.warn(f"{self.source.name} was replaced: learning it from its beginning.", stacklevel=2)
-            if self.trainer is not None:
-                self._log.write("replaced", self.trainer)
-            self.progress.position, self.record.fingerprint = None, fingerprint(path)
-            self.monitor.strangest.clear()
-        return self._usable_chunks(self.progress.position)
-
-    def _stop_while_waiting(self) -> bool:
-        self._save_if_due()
-        return self.stop()
-
-    def _usable_chunks(self, position: Position | None) -> Iterator[Chunk]:
-        """Yield chunks from a position on, without rows that cannot be learned; runs in the reading thread."""
-        dtype = None
-        if self.trainer is not None:
-            dtype = self.trainer.dtype
-            self.source.expect(self._feature_names, self.trainer.n_features)
-        for chunk in self.source.chunks(position):
-            if len(chunk.rows):
-                self._feature_names = self._feature_names or self.source.feature_names
-                rows = select_columns(chunk.rows, self.source.feature_names, self._feature_names, self.source.name)
-                dtype = dtype or _float_type(rows)
-                gaps = self.options.missing != "error"
-                chunk = drop_unfit(chunk._replace(rows=rows), dtype, self.source, gaps=gaps)
-            yield chunk
-
     # Learning
 
     def _take(self, chunk: Chunk) -> None:
@@ -268,24 +234,21 @@ class TrainingRun:
             self._learn(rows, numbers)
         self.progress.position = chunk.position
         self.progress.samples += len(rows)
-        if self.trainer is not None:
-            self._log.write_bad(chunk.bad, self.trainer)
-        self.bad += chunk.bad[: BAD_TOGETHER - len(self.bad)]
-        self.progress.bad += len(chunk.bad)
+        self._count(chunk)
 
-    def _without_gaps(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Return rows to learn, with their numbers."""
-        rows, numbers, trainer = chunk.rows, chunk.numbers, self.trainer
-        if trainer is not None and rows.shape[1] != trainer.n_features and len(rows):
-            raise SourceError(
-                f"rows of {self.source.name} have {rows.shape[1]} features; the model has {trainer.n_features}.",
-                Remedy.CHOOSE_COLUMNS,
-            )
-        if self.options.missing == "skip" and rows.dtype.kind == "f":
-            whole = ~np.isnan(rows).any(1)
-            self.progress.missing += len(rows) - int(whole.sum())
-            rows, numbers = rows[whole], numbers[whole]
-        return rows, numbers
+    def _count(self, chunk: Chunk) -> None:
+        """Count rows that are not learned, in the first pass that meets them."""
+        progress, bad = self.progress, tuple(b for b in chunk.bad if b.row >= self.progress.counted_rows)
+        if self.trainer is not None:
+            self._log.write_bad(bad, self.trainer)
+        self.bad += bad[: BAD_TOGETHER - len(self.bad)]
+        progress.bad += len(bad)
+        new = chunk.numbers >= progress.counted_rows
+        if self.options.missing != "error" and chunk.rows.dtype.kind == "f" and new.any():
+            gaps = np.isnan(chunk.rows[new])
+            progress.missing += int((gaps.any(1) if self.options.missing == "skip" else gaps.all(1)).sum())
+        last = max(int(chunk.numbers.max(initial=-1)), max((b.row for b in bad), default=-1))
+        progress.n_rows = max(progress.n_rows, last + 1)
 
     def _learn(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> None:
         if self.options.scale != "none" and self.trainer is None and self.scaling is None:
@@ -296,7 +259,7 @@ class TrainingRun:
             return
         factor = self.source.factor
         if self.scaling is not None:
-            dtype = _float_type(rows) if self.trainer is None else self.trainer.dtype
+            dtype = float_type(rows) if self.trainer is None else self.trainer.dtype
             rows, factor = self.scaling.apply(as_floats(rows, factor), dtype), 1.0
         trainer = self.trainer or self._start(rows, factor)
         if self.options.missing == "learn" and (self._without_values is None or self._without_values.any()):
@@ -310,16 +273,16 @@ class TrainingRun:
             checks = trainer.feed(rows[block], factor, reports=reports, more=True)
             if annealed:
                 observer.after(rows[block], numbers[block], factor, reports)
-            self._log.write_checks(checks, trainer.schedule.sigma_min)
+            self._log.write_checks(checks, trainer.schedule.sigma_min, shuffled=self.order.shuffled)
 
     def _start(self, rows: npt.NDArray[Any], factor: float) -> Trainer:
         """Start the training with rows like these."""
-        dtype = _float_type(rows)
+        dtype = float_type(rows)
         if self._settings.scale == "none":
             cap = self._settings.precision_max or DEFAULT_CAP
             warn_of_scale(as_floats(rows[:WARM_UP], factor).astype(dtype), cap)
         self.trainer = Trainer(self._settings, rows.shape[1], dtype, engine=self._engine, seed=self.options.seed)
-        rule = self._settings.rule
+        rule, self.record.left_out = self._settings.rule, list(self.source.left_out)
         self._log.write(
             "start",
             self.trainer,
@@ -328,8 +291,21 @@ class TrainingRun:
             components=self.trainer.n_components,
             rule=rule if isinstance(rule, str) else str(rule),
             scale=self.scale,
+            shuffled=self.order.shuffled,
+            order=str(self.order),
+            buffer_bytes=BUFFER_BYTES if self.order.shuffled else 0,
+            passes="auto" if self.chooses_passes else self.options.passes,
+            left_out=self.record.left_out,
         )
+        self._warn_of_text()
         return self.trainer
+
+    def _warn_of_text(self) -> None:
+        """Name the columns that are not learned."""
+        if names := self.record.left_out:
+            hold = "they hold" if len(names) > 1 else "it holds"
+            message = f"{', '.join(map(repr, names))} of {self.source.name} left out: {hold} no numbers."
+            warnings.warn(DataWarning(message), stacklevel=2)
 
     def _end_warm_up(self) -> None:
         """Learn the scaling from the first rows, then learn these rows themselves."""
@@ -385,8 +361,3 @@ class TrainingRun:
                 "nothing was learned about it.",
                 stacklevel=2,
             )
-
-
-def _float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
-    """Choose what a model that begins with such rows computes in."""
-    return np.dtype(np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64)

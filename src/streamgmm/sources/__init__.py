@@ -16,14 +16,19 @@ from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source
 from streamgmm.sources.fingerprints import FINGERPRINT_BYTES, fingerprint, has_fingerprint
 from streamgmm.sources.reader_thread import read_ahead
+from streamgmm.sources.seekable import SeekableSource
 from streamgmm.sources.selection import drop_rows, drop_unfit, select_columns
+from streamgmm.sources.shuffled import BUFFER_BYTES, ShuffledSource
 
 __all__ = [
+    "BUFFER_BYTES",
     "FINGERPRINT_BYTES",
     "BadRow",
     "Chunk",
     "Position",
     "ReadOptions",
+    "SeekableSource",
+    "ShuffledSource",
     "Source",
     "SourceError",
     "drop_rows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ class TableColumns:
         Type of the column of ids, if there is one.
     options : ReadOptions
         How to read the table.
+    left_out : sequence of str, default=()
+        Names of columns that hold no numbers.
     """
 
     source: str
@@ -36,6 +39,7 @@ class TableColumns:
     vector: Any
     id_type: Any
     options: ReadOptions
+    left_out: Sequence[str] = ()
 
     @property
     def names(self) -> list[str]:
@@ -151,7 +155,8 @@ def choose_columns(source: str, schema: Any, options: ReadOptions) -> TableColum
             Remedy.CHOOSE_COLUMNS,
         )
     vector = types[vectors[0]] if vectors else None
-    return TableColumns(source, features, vector, types.get(key), options)
+    left_out = [] if options.columns else [n for n in names if n not in features and n not in others]
+    return TableColumns(source, features, vector, types.get(key), options, left_out)
 
 
 def _is_numeric(kind: Any, *, plain: bool = False) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from streamgmm.errors import MissingExtraError, SourceError
 from streamgmm.sources.arrow_columns import choose_columns
-from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, rows_per_chunk, start_row
+from streamgmm.sources.base import Chunk, Position, ReadOptions, rows_per_chunk, start_row
 from streamgmm.sources.reader_thread import read_ahead
+from streamgmm.sources.seekable import Blocks, Range, SeekableSource
+from streamgmm.sources.table_blocks import find_blocks, parts_of_groups
 
 READERS = 2  # decoding vectors is slow: two threads keep up with one that learns
 WHOLE_GROUP_BYTES = 1 << 25  # row groups up to this decoded size are read at once, ahead of their turn
@@ -25,7 +27,7 @@ Piece = tuple[npt.NDArray[Any], tuple[Any, ...] | None]
 """Rows and their ids."""
 
 
-class TableSource(Source):
+class TableSource(SeekableSource):
     """Rows of a table; a column of lists is a column of vectors.
 
     Parameters
@@ -38,11 +40,13 @@ class TableSource(Source):
         How to read it.
     """
 
+    finite = True
+
     def __init__(self, path: Path, schema: Any, options: ReadOptions) -> None:
         self.name, self.skip_bad = path.name, options.skip_bad
         self._columns = choose_columns(self.name, schema, options)
         self.feature_names = None if self._columns.vector is not None else self._columns.features
-        self.id_type = self._columns.id_type
+        self.id_type, self.left_out = self._columns.id_type, self._columns.left_out
         width = self._columns.fixed_width
         self._width = self._first_length() if width is None else width
         self._size = rows_per_chunk(self._width)
@@ -59,6 +63,49 @@ class TableSource(Source):
             if known < len(rows):
                 numbers = np.arange(first + known, row)
                 yield Chunk(rows[known:], numbers, {"row": row}, (), None if ids is None else ids[known:])
+
+    def row_bytes(self) -> int:
+        first = next(self._small_batches(), None)
+        return self._width * (1 if first is None else self._columns.rows(first.slice(0, 1), self._width).itemsize)
+
+    def blocks(self) -> Blocks:
+        return find_blocks(self._group_rows(), self.row_bytes())
+
+    def read_ranges(self, ranges: Sequence[Range]) -> Iterator[Chunk]:
+        if len(ranges) == 1:  # most likely everything: read it as fast as possible
+            yield from self._up_to(*ranges[0])
+            return
+        groups = np.cumsum([0, *self._group_rows()])
+        for group, parts in parts_of_groups(groups, ranges):
+            row = int(groups[group])
+            for rows, ids in self._group_pieces(group):
+                for first, stop in parts:
+                    if first < row + len(rows) and stop > row:
+                        part = slice(max(0, first - row), stop - row)
+                        numbers = np.arange(row, row + len(rows))[part]
+                        yield Chunk(rows[part], numbers, {"row": stop}, (), None if ids is None else ids[part])
+                row += len(rows)
+                if row >= parts[-1][1]:
+                    break
+
+    def _up_to(self, start: Position, stop: int) -> Iterator[Chunk]:
+        for chunk in self.chunks(start):
+            kept = stop - int(chunk.numbers[0])
+            ids = None if chunk.ids is None else chunk.ids[:kept]
+            yield chunk._replace(rows=chunk.rows[:kept], numbers=chunk.numbers[:kept], ids=ids)
+            if chunk.position["row"] >= stop:
+                return
+
+    def verify(self, end: Position) -> None:
+        start_row(end, self)
+
+    @abstractmethod
+    def _group_rows(self) -> list[int]:
+        """Return the number of rows in each group of rows that is stored together."""
+
+    @abstractmethod
+    def _group_pieces(self, group: int) -> Iterator[Piece]:
+        """Yield the rows of one group."""
 
     @abstractmethod
     def _pieces(self, skip: int) -> tuple[int, Iterator[Piece]]:
@@ -96,24 +143,30 @@ class ArrowSource(TableSource):
     def __init__(self, path: Path, options: ReadOptions | None = None) -> None:
         pa = _import_pyarrow()
         self._file: Any = _checked(path, lambda: pa.ipc.open_file(pa.OSFile(str(path))))
+        self._rows: list[int] | None = None  # of each record batch: counting them reads the file
         super().__init__(path, self._file.schema, options or ReadOptions())
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
+        return sum(self._group_rows())
+
+    def _group_rows(self) -> list[int]:
+        if self._rows is None:
+            self._rows = [self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)]
+        return self._rows
+
+    def _group_pieces(self, group: int) -> Iterator[Piece]:
+        batch = self._file.get_batch(group).select(self._columns.names)
+        for start in range(0, batch.num_rows, self._batch_size):
+            yield from self._cut(batch.slice(start, self._batch_size))
 
     def _small_batches(self) -> Iterator[Any]:
         for i in range(self._file.num_record_batches):
             yield self._file.get_batch(i).select(self._columns.names)
 
     def _pieces(self, skip: int) -> tuple[int, Iterator[Piece]]:
-        return 0, (
-            piece
-            for batch in self._small_batches()
-            for start in range(0, batch.num_rows, self._batch_size)
-            for piece in self._cut(batch.slice(start, self._batch_size))
-        )
+        return 0, (piece for group in range(self._file.num_record_batches) for piece in self._group_pieces(group))
 
 
 class _GroupRun(NamedTuple):
@@ -149,6 +202,13 @@ class ParquetSource(TableSource):
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self._metadata.num_rows)
+
+    def _group_rows(self) -> list[int]:
+        return [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+
+    def _group_pieces(self, group: int) -> Iterator[Piece]:
+        for batch in self._batches([group]):
+            yield from self._cut(batch)
 
     def _small_batches(self) -> Iterator[Any]:
         return self._file.iter_batches(batch_size=1, columns=self._columns.names, use_threads=False)
@@ -196,8 +256,10 @@ class ParquetSource(TableSource):
         except IndexError:
             file = type(self._file)(self._path, metadata=self._metadata, pre_buffer=False)
         settings = {"batch_size": self._batch_size, "row_groups": groups, "use_threads": False}
-        yield from file.iter_batches(columns=self._columns.names, **settings)
-        self._idle_files.append(file)
+        try:
+            yield from file.iter_batches(columns=self._columns.names, **settings)
+        finally:
+            self._idle_files.append(file)
 
 
 def _drain(reading: deque[Future[list[Piece]]]) -> Iterator[Piece]:

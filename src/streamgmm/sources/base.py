@@ -111,6 +111,12 @@ class Source(ABC):
         Factor to multiply rows of bytes by.
     grows : bool
         Whether rows may be added while the source is read.
+    seekable : bool
+        Whether rows can be read in any order; such a source is a ``SeekableSource``.
+    finite : bool
+        Whether the source is a file or a folder, which ends and can be read again.
+    left_out : list of str
+        Names of columns that are not features because they hold no numbers; known once the first chunk was read.
 
     Examples
     --------
@@ -135,6 +141,9 @@ class Source(ABC):
     id_type: Any = None
     factor: float = 1.0
     grows: bool = False
+    seekable: bool = False
+    finite: bool = False
+    left_out: Sequence[str] = ()
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
@@ -145,6 +154,16 @@ class Source(ABC):
         start : dict or None, default=None
             Position of the chunk to continue after; None to start at the first row.
         """
+
+    def start_of_pass(self, number: int) -> Position | None:
+        """Return the position before the first row of a pass.
+
+        Parameters
+        ----------
+        number : int
+            Number of the pass, from 0.
+        """
+        return None
 
     def expect(self, names: list[str] | None, width: int) -> None:
         """Called with the features of the model, for sources whose rows may lack some.

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
-from streamgmm.sources.base import ReadOptions
-from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, parse_number
+from streamgmm.sources.base import Chunk, Position, ReadOptions
+from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, has_no_number, is_number, parse_number
 
 
 class CsvParser(LineParser):
-    """Parse lines of CSV.
+    """Parse lines of CSV. Columns in which the first rows have no number are left out, unless features are chosen.
 
     Parameters
     ----------
@@ -31,6 +32,7 @@ class CsvParser(LineParser):
         self._places: list[int] = []  # where the features are in a line
         self._id_place: int | None = None
         self._ignores_columns = options.columns is not None  # whether lines may have columns that are not used
+        self._knows_numbers = options.columns is not None  # whether it is known which columns hold numbers
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._model_features = names
@@ -50,10 +52,36 @@ class CsvParser(LineParser):
             self._places = [places[n] for n in self._model_features]
             self._ignores_columns = len(names) > self._n_fields
         else:
-            self._places = [i for i in range(len(names)) if i != self._id_place]
+            left_out = set(self.left_out)
+            self._places = [i for i in range(len(names)) if i != self._id_place and unique[i] not in left_out]
         self.width = len(self._places)
         self.feature_names = [unique[i] for i in self._places] if is_heading else None
         return is_heading
+
+    def chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
+        if not self._knows_numbers and self.feature_names is not None:
+            if self._model_features is None and self.parse_many(lines) is None:
+                self._leave_out_text(lines)
+            self._knows_numbers = True
+        return super().chunk(lines, first, position)
+
+    def _leave_out_text(self, lines: list[bytes]) -> None:
+        """Leave out columns without a number in any of these lines."""
+        rows = []
+        for line in lines:
+            with suppress(LineError):  # reported when the line is parsed
+                rows.append(_split(line))
+        rows = [row for row in rows if len(row) == self._n_fields]
+        names = self.feature_names or []
+        text = {i for i in self._places if has_no_number(row[i] for row in rows)}
+        if not text:
+            return
+        if len(text) == len(self._places):
+            raise SourceError(f"{self.source} has no column of numbers; it has {', '.join(names[:20])}.")
+        self.left_out = [n for i, n in zip(self._places, names, strict=True) if i in text]
+        self.feature_names = [n for i, n in zip(self._places, names, strict=True) if i not in text]
+        self._places = [i for i in self._places if i not in text]
+        self.width, self._ignores_columns = len(self._places), True
 
     def _is_heading(self, fields: list[str], numbers: list[str]) -> bool:
         """Return whether the first line names columns: something is not a number where a feature should be."""
@@ -121,8 +149,4 @@ def _make_unique(names: list[str]) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return not text.strip()
-    return True
+    return is_number(text) or not text.strip()

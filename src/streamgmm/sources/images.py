@@ -8,14 +8,15 @@ import warnings
 import zipfile
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
-from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source, rows_per_chunk, start_row
+from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, rows_per_chunk, start_row
+from streamgmm.sources.seekable import Blocks, Range, SeekableSource, even_blocks
 
 SETTLED_SECONDS = 2.0  # a file that has not changed for so long is no longer being written
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
@@ -25,7 +26,7 @@ class _ImageError(Exception):
     """An image that is not a row."""
 
 
-class ImageSource(Source):
+class ImageSource(SeekableSource):
     """All images in a folder and its subfolders, or in a zip file, ordered by name.
 
     Every image is a row of bytes, which count as 0 to 1. All images must have the shape of the first one. While a
@@ -40,6 +41,7 @@ class ImageSource(Source):
     """
 
     factor = 1 / 255
+    finite = True
 
     def __init__(self, path: Path, options: ReadOptions | None = None) -> None:
         try:
@@ -99,15 +101,41 @@ class ImageSource(Source):
             return
         if last is not None:
             self._warn_of_late_names(row, last)
-        names = self._names[row if last is None else bisect_right(self._names, last) :]
-        size = rows_per_chunk(int(np.prod(self.shape)), 1)
+        yield from self._chunks(
+            self._names[row if last is None else bisect_right(self._names, last) :], row, self.shape
+        )
+
+    def _chunks(self, names: list[str], row: int, shape: tuple[int, ...]) -> Iterator[Chunk]:
+        size = rows_per_chunk(int(np.prod(shape)), 1)
         for at in range(0, len(names), size):
-            chunk = self._chunk(names[at : at + size], row, self.shape)
+            chunk = self._chunk(names[at : at + size], row, shape)
             if chunk.position["row"] > row:
                 yield chunk
             if chunk.position["row"] < row + len(names[at : at + size]):
                 return  # the next image is still being written
             row = chunk.position["row"]
+
+    def row_bytes(self) -> int:
+        return 1 if self.shape is None else int(np.prod(self.shape))
+
+    def blocks(self) -> Blocks:
+        return even_blocks(len(self._names), self.row_bytes())
+
+    def read_ranges(self, ranges: Sequence[Range]) -> Iterator[Chunk]:
+        for start, stop in ranges if self.shape is not None else ():
+            yield from self._chunks(self._names[start["row"] : stop], start["row"], self.shape or ())
+
+    def end(self, blocks: Blocks) -> Position:
+        return {"row": len(self._names), "last": self._names[-1] if self._names else None}
+
+    def verify(self, end: Position) -> None:
+        row = end["row"]
+        if row and (row > len(self._names) or self._names[row - 1] != end["last"]):
+            raise SourceError(
+                f"the first {row} images of {self.name} are not those that were read before: images were added or "
+                "removed among them.",
+                Remedy.START_NEW_RUN,
+            )
 
     def _warn_of_late_names(self, row: int, last: str) -> None:
         late = bisect_right(self._names, last) - row

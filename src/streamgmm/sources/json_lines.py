@@ -7,13 +7,15 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
-from streamgmm.errors import DataWarning, Remedy
+from streamgmm.errors import DataWarning, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions
-from streamgmm.sources.line_parser import LineError, LineParser, parse_number
+from streamgmm.sources.line_parser import LineError, LineParser, has_no_number, parse_number
 
 
 class JsonParser(LineParser):
     """Parse lines of JSON. The features of objects are those of the first object, unless they are chosen.
+
+    Names under which the first objects have no number are left out.
 
     Parameters
     ----------
@@ -42,15 +44,22 @@ class JsonParser(LineParser):
 
     def _name_features(self, lines: list[bytes]) -> None:
         """Use the names of the first object; of all objects at hand, if values may be missing."""
-        names: dict[str, None] = {}
+        found: list[dict[str, Any]] = []
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
                 value = _load(line)
-                names |= dict.fromkeys(value if isinstance(value, dict) else ())
-                if not (names and self.options.missing):
-                    break
-        if names:
-            self.feature_names = list(self.options.columns or (n for n in names if n != self.options.id_column))
+                found += [value] if isinstance(value, dict) and value else []
+        if not found:
+            return
+        if self.options.columns is not None:
+            self.feature_names = list(self.options.columns)
+            return
+        names = dict.fromkeys(n for value in (found if self.options.missing else found[:1]) for n in value)
+        names.pop(self.options.id_column or "", None)
+        self.left_out = [n for n in names if has_no_number(value.get(n) for value in found)]
+        self.feature_names = [n for n in names if n not in self.left_out]
+        if names and not self.feature_names:
+            raise SourceError(f"{self.source} has no column of numbers; it has {', '.join(list(names)[:20])}.")
 
     def parse(self, line: bytes) -> tuple[list[float], Any]:
         value = _load(line)
@@ -62,7 +71,7 @@ class JsonParser(LineParser):
 
     def _parse_object(self, value: dict[str, Any]) -> tuple[list[float], Any]:
         names, key, missing = self.feature_names or [], self.options.id_column, self.options.missing
-        if self._warns_of_others and len(value) - (key in value) > len(names):
+        if self._warns_of_others and len(value) - sum(n in value for n in (key, *self.left_out)) > len(names):
             self._warn_of_others(value)
         if names and not any(n in value for n in names):
             raise LineError(f"has none of the features {', '.join(map(repr, names[:3]))}", Remedy.CHOOSE_COLUMNS)
@@ -79,8 +88,8 @@ class JsonParser(LineParser):
         return [parse_number(v, i, missing=self.options.missing) for i, v in enumerate(chosen)], row_id
 
     def _warn_of_others(self, value: dict[str, Any]) -> None:
+        others = sorted(value.keys() - {*(self.feature_names or []), *self.left_out, self.options.id_column})
         self._warns_of_others = False
-        others = sorted(value.keys() - {*(self.feature_names or []), self.options.id_column})
         warnings.warn(
             DataWarning(
                 f"some rows of {self.source} have {others[0]!r}, which the first rows lack; it is ignored.",

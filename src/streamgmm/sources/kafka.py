@@ -159,7 +159,7 @@ class KafkaSource(Source):
     def _chunk(self, partition: int, messages: Messages | Vectors, first: int, position: Position) -> Chunk:
         if isinstance(messages, Messages) and self._is_json:
             chunk = self._parser.chunk(messages.values, first, position)
-            self.feature_names = self._parser.feature_names
+            self.feature_names, self.left_out = self._parser.feature_names, self._parser.left_out
             return chunk
         vectors = messages.packed(self._width or 0) if isinstance(messages, Messages) else messages
         bad = []

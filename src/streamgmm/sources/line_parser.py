@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from math import nan
 from typing import Any
 
@@ -49,12 +50,15 @@ class LineParser(ABC):
         Names of the features, once they are known.
     width : int or None
         Number of features, once it is known.
+    left_out : list of str
+        Names of columns that are not features: none of the first rows has a number there.
     """
 
     def __init__(self, source: str, options: ReadOptions) -> None:
         self.source, self.options = source, options
         self.feature_names: list[str] | None = None
         self.width: int | None = None
+        self.left_out: list[str] = []
 
     @abstractmethod
     def expect(self, names: list[str] | None, width: int) -> None:
@@ -138,6 +142,32 @@ class LineParser(ABC):
             raise LineError(f"has {len(features)} features; expected {self.width}", Remedy.CHOOSE_COLUMNS)
         self.width = len(features)
         return features, key
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value that is not missing is a number.
+
+    Parameters
+    ----------
+    value : object
+        Text, or a JSON value.
+    """
+    try:
+        return not isinstance(value, bool) and float(value) is not None
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def has_no_number(values: Iterable[Any]) -> bool:
+    """Return whether values are known, and none of them is a number.
+
+    Parameters
+    ----------
+    values : iterable
+        The first values of a column, some of which may be missing.
+    """
+    known = [v for v in values if v is not None and not (isinstance(v, str) and v.strip() in MISSING_VALUES)]
+    return bool(known) and not any(map(is_number, known))
 
 
 def parse_number(value: Any, column: object, *, missing: bool) -> float:

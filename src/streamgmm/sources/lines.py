@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from streamgmm.errors import SourceError
-from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position, rows_per_chunk
+from streamgmm.sources.base import Chunk, Position, ReadOptions, check_position, rows_per_chunk
+from streamgmm.sources.line_blocks import find_blocks
 from streamgmm.sources.line_parser import LineError, LineParser
+from streamgmm.sources.seekable import Blocks, Range, SeekableSource
 from streamgmm.sources.text import TextFile, TextPipe
 
 LINES_PER_CHUNK = 1000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class LineSource(Source):
+class LineSource(SeekableSource):
     """Rows of a text file or of standard input.
 
     Parameters
@@ -37,16 +41,21 @@ class LineSource(Source):
         self._text, self._follow = text, options.follow
         self._parser = parser(self.name, options)
         self._started = False
+        self.finite = isinstance(text, Path) and not options.follow
+        self.seekable = self.finite and isinstance(text, Path) and text.suffix.lower() != ".gz"
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._parser.expect(names, width)
-        self.feature_names = self._parser.feature_names
+        self._take_names()
+
+    def _take_names(self) -> None:
+        self.feature_names, self.left_out = self._parser.feature_names, self._parser.left_out
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         if isinstance(self._text, TextPipe):
             yield from self._chunks(self._text, start)
         else:
-            with closing(TextFile(self._text, follow=self._follow)) as file:
+            with closing(self._open()) as file:
                 yield from self._chunks(file, start)
 
     def _chunks(self, text: TextFile | TextPipe, start: Position | None) -> Iterator[Chunk]:
@@ -58,9 +67,16 @@ class LineSource(Source):
             waiting = []
         else:
             waiting = _skip(text, waiting, row - text.rows)
-        while True:
+        yield from self._parsed(text, waiting, row)
+
+    def _parsed(
+        self, text: TextFile | TextPipe, waiting: list[bytes], row: int, stop: int | None = None
+    ) -> Iterator[Chunk]:
+        """Parse lines from here on; row ``stop`` is the first that is not wanted any more."""
+        while stop is None or row < stop:
             width = self._parser.width
             size = LINES_PER_CHUNK if width is None else min(LINES_PER_CHUNK, rows_per_chunk(width))
+            size = size if stop is None else min(size, stop - row)
             lines = waiting + text.take(size - len(waiting), wait=not waiting)
             waiting = []
             if not lines:
@@ -68,8 +84,36 @@ class LineSource(Source):
             first, row = row, row + len(lines)
             text.rows = row
             chunk = self._parser.chunk(lines, first, {"row": row, "byte": text.tell()})
-            self.feature_names = self._parser.feature_names
+            self._take_names()
             yield chunk
+
+    def row_bytes(self) -> int:
+        with closing(self._open()) as file:  # features are those of the first rows, whatever is read next
+            width = next((chunk.rows.shape[1] for chunk in self._chunks(file, None) if len(chunk.rows)), 1)
+        return width * np.dtype(np.float64).itemsize
+
+    def blocks(self) -> Blocks:
+        with closing(self._open()) as file:
+            waiting = self._first_line(file)
+            return find_blocks(file, len(waiting))
+
+    def read_ranges(self, ranges: Sequence[Range]) -> Iterator[Chunk]:
+        with closing(self._open()) as file:
+            waiting = self._first_line(file)
+            for start, stop in ranges:
+                if start["row"]:
+                    file.seek(start["byte"])
+                    waiting = []
+                yield from self._parsed(file, waiting, start["row"], stop)
+
+    def verify(self, end: Position) -> None:
+        check_position(end, "byte", self.name)
+        with closing(self._open()) as file:
+            file.seek(end["byte"])
+
+    def _open(self) -> TextFile:
+        assert isinstance(self._text, Path)
+        return TextFile(self._text, follow=self._follow)
 
     def _first_line(self, text: TextFile | TextPipe) -> list[bytes]:
         """Read the first line that is not blank; return it unless it is a heading."""
@@ -84,7 +128,8 @@ class LineSource(Source):
             is_heading = self._parser.read_heading(line)
         except LineError as problem:
             raise SourceError(f"the first line of {self.name} {problem.reason}.") from None
-        self._started, self.feature_names = True, self._parser.feature_names
+        self._started = True
+        self._take_names()
         return [] if is_heading else [line]
 
 

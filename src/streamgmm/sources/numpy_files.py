@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import SourceError
-from streamgmm.sources.base import Chunk, Position, Source, rows_per_chunk, start_row
+from streamgmm.sources.base import Chunk, Position, rows_per_chunk, start_row
+from streamgmm.sources.seekable import Blocks, Range, SeekableSource, even_blocks
 
 
-class ArraySource(Source):
+class ArraySource(SeekableSource):
     """Rows of an array.
 
     Parameters
@@ -31,6 +32,8 @@ class ArraySource(Source):
     [[[2, 3], [4, 5]]]
     """
 
+    finite = True
+
     def __init__(self, name: str, values: npt.NDArray[Any]) -> None:
         if values.ndim < 2 or 0 in values.shape[1:] or values.dtype.kind not in "iufb":
             raise SourceError(
@@ -45,13 +48,29 @@ class ArraySource(Source):
         return len(self._values)
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        return self._read(start_row(start, self), len(self._values))
+
+    def _read(self, begin: int, end: int) -> Iterator[Chunk]:
         size = rows_per_chunk(self._values.shape[1], self._values.itemsize)
-        for first in range(start_row(start, self), len(self._values), size):
-            stop = min(first + size, len(self._values))
+        for first in range(begin, end, size):
+            stop = min(first + size, end)
             rows = np.array(self._values[first:stop])
             if self._map is not None and hasattr(self._map, "madvise"):
                 self._map.madvise(mmap.MADV_DONTNEED)  # otherwise pages read once count as our memory
             yield Chunk(rows, np.arange(first, stop), {"row": stop})
+
+    def row_bytes(self) -> int:
+        return self._values.shape[1] * self._values.itemsize
+
+    def blocks(self) -> Blocks:
+        return even_blocks(len(self._values), self.row_bytes())
+
+    def read_ranges(self, ranges: Sequence[Range]) -> Iterator[Chunk]:
+        for start, stop in ranges:
+            yield from self._read(start["row"], stop)
+
+    def verify(self, end: Position) -> None:
+        start_row(end, self)
 
 
 def open_npy(path: Path) -> ArraySource:

@@ -8,6 +8,7 @@ import select
 import sys
 import zlib
 from collections import deque
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,17 @@ class TextFile:
                 Remedy.START_NEW_RUN,
             )
         self._file.seek(byte)
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """Yield the rest of the file in pieces that do not end with lines.
+
+        Parameters
+        ----------
+        size : int
+            Bytes of a piece.
+        """
+        while piece := self._file.read(size):
+            yield piece
 
     def tell(self) -> int:
         """Return the byte after the last line taken; 0 if the file is compressed."""

@@ -42,10 +42,7 @@ def upgraded(header: Mapping[str, Any], tensors: Tensors) -> tuple[dict[str, Any
         "trainer": {
             "n_features": width,
             "dtype": str(tensors["means"].dtype),
-            "settings": {
-                **{key: value for key, value in params.items() if not key.endswith("_init") or _kept(key)},
-                "scale": "none",
-            },
+            "settings": {key: value for key, value in params.items() if not key.endswith("_init") or _kept(key)},
             "schedule": header["schedule"],
             "annealing": header["annealing"],
             "drift": header["watch"],

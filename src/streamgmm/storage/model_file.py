@@ -157,6 +157,7 @@ def _restore(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], pa
                 f"Import {module!s:.100}, where it is defined, before loading the file."
             )
     facts = dict(header["trainer"])
+    facts["settings"] = {"scale": "none", **facts["settings"]}  # earlier versions knew nothing else
     _require_finite(tensors, facts["settings"].get("allow_nan") is True)
     engine = {name: value for name, value in header["engine"].items() if name != "module"}
     trainer = Trainer.restore(facts, tensors, engine_from_settings(engine))

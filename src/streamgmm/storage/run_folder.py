@@ -41,6 +41,10 @@ class Progress:
     seconds: float = 0.0
     events: int = 0  # bytes of the event file
     finished: bool = False
+    pass_rows: int = 0  # usable rows of the first pass, so far
+    n_rows: int = 0  # rows of the source, as far as they were read in any pass
+    counted_rows: int = 0  # of these, those of earlier passes: bad ones and gaps are counted once
+    earlier_samples: int = 0  # learned from other sources before
 
 
 @dataclass
@@ -50,6 +54,9 @@ class RunRecord:
     source: str = ""
     missing: str = "error"
     fingerprint: list[Any] | None = None
+    passes: int | str | None = None  # a number or "auto"; None while a source is followed
+    shuffle_seed: int | None = None  # of the order of rows; None in the order of the source
+    left_out: list[str] = field(default_factory=list)  # columns without numbers
     progress: Progress = field(default_factory=Progress)
 
     def facts(self) -> dict[str, Any]:

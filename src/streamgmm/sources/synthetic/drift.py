@@ -140,6 +140,7 @@ class _Tap:
             return False
         names = self._source.feature_names
         self._drift.feature_names = self._drift.feature_names or names
+        self._drift.left_out = sorted({*self._drift.left_out, *self._source.left_out})
         rows = select_columns(chunk.rows, names, self._drift.feature_names, self._source.name)
         self._rows = _to_floats(rows, self._source.factor)
         self._at, self._after, self._used = self._after, chunk.position, skip

@@ -1,0 +1,202 @@
+"""What a run reads: usable rows of all its passes, or of everything that arrives."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.passes import passes_for
+from streamgmm.core.settings import Settings
+from streamgmm.core.trainer import Trainer
+from streamgmm.errors import Remedy, SourceError
+from streamgmm.monitoring import Monitor
+from streamgmm.runs.event_log import EventLog
+from streamgmm.runs.options import RunOptions
+from streamgmm.runs.order import follows_change, in_order
+from streamgmm.runs.refinement import AllRows
+from streamgmm.sources import (
+    Chunk,
+    Position,
+    Source,
+    drop_unfit,
+    fingerprint,
+    has_fingerprint,
+    read_ahead,
+    select_columns,
+)
+from streamgmm.storage.run_folder import Progress, RunRecord
+
+IDLE_SECONDS = 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3600.0  # seconds between two reports of idleness: at first, and in the long run
+
+
+class SourceReader(ABC):
+    """The reading part of a `TrainingRun`, which learns what is read here."""
+
+    source: Source
+    options: RunOptions
+    stop: Callable[[], bool]
+    trainer: Trainer | None
+    monitor: Monitor
+    record: RunRecord
+    _settings: Settings
+    _period: int  # samples between two checks
+    _log: EventLog
+    _feature_names: list[str] | None
+
+    @property
+    def progress(self) -> Progress:
+        """How far the run has come."""
+        return self.record.progress
+
+    @abstractmethod
+    def save(self, log_event: bool = True) -> None:
+        """Write a checkpoint."""
+
+    @abstractmethod
+    def _save_if_due(self) -> None:
+        """Write a checkpoint if the last one is old."""
+
+    # Passes
+
+    @property
+    def chooses_passes(self) -> bool:
+        """Whether the run decides itself how many passes it makes."""
+        settings = self._settings if self.trainer is None else self.trainer.settings
+        return self.options.passes == "auto" and self.source.finite and not follows_change(settings)
+
+    @property
+    def expected_samples(self) -> int | None:
+        """Samples that all passes have, if the number of rows is known."""
+        rows = self.source.n_rows
+        return None if rows is None or self.options.passes is None else rows * self._passes_over(rows)
+
+    def _passes_over(self, rows: int) -> int:
+        if self.chooses_passes:
+            return passes_for("auto", self._period, rows)
+        return 1 if self.options.passes in ("auto", None) else int(self.options.passes or 1)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """Yield the chunks of all remaining passes or, without a number of passes, of everything that arrives."""
+        if self.options.passes is None:
+            yield from self._follow()
+            return
+        progress = self.progress
+        chunks = self._passes(progress.epoch, progress.position, progress.pass_rows)
+        for number, chunk in read_ahead(chunks, self._stop_while_waiting):
+            if number > progress.epoch:
+                self._end_pass()
+            progress.epoch = number
+            progress.pass_rows += len(chunk.rows) if number == 0 else 0
+            yield chunk
+
+    def _end_pass(self) -> None:
+        progress = self.progress
+        progress.counted_rows = progress.n_rows
+        if progress.epoch == 0 and self.chooses_passes and self.trainer is not None:
+            self.trainer.end_pass()
+
+    def _passes(self, number: int, position: Position | None, rows: int) -> Iterator[tuple[int, Chunk]]:
+        """Yield every chunk with the number of its pass; reading ahead crosses from one pass to the next.
+
+        ``rows`` counts the rows of the first pass, on which the number of passes may depend.
+        """
+        while number < self._passes_over(rows):
+            for chunk in self._usable_chunks(position or self.source.start_of_pass(number)):
+                rows += len(chunk.rows) if number == 0 else 0
+                yield number, chunk
+            if not rows:
+                return
+            number, position = number + 1, None
+
+    def _all_rows(self) -> Iterator[AllRows]:
+        """Yield the rows to learn once more, in the order of the source."""
+        for chunk in self._usable_chunks(None, in_order(self.source)):
+            rows, numbers = self._without_gaps(chunk)
+            if len(rows):
+                yield AllRows(rows, numbers)
+
+    # Streams
+
+    def _follow(self) -> Iterator[Chunk]:
+        """Yield chunks until stopped, and rest whenever there are none."""
+        idle, told, pause = False, -inf, FIRST_PAUSE
+        while True:
+            for chunk in read_ahead(self._new_chunks(), self._stop_while_waiting):
+                if idle and self.trainer is not None:
+                    self._log.write("resumed", self.trainer)
+                idle = False
+                yield chunk
+            if self.stop():
+                return
+            if not idle and self.trainer is not None and time.perf_counter() - told >= pause:
+                self._log.write("idle", self.trainer)
+                self.save()  # it may be long before anything arrives
+                idle, told, pause = True, time.perf_counter(), min(LONGEST_PAUSE, 2 * pause)
+            self._save_if_due()
+            time.sleep(IDLE_SECONDS)
+
+    def _new_chunks(self) -> Iterator[Chunk]:
+        """Return what is new since; all of it, if the file was replaced (logs are rotated)."""
+        path = self.source.path
+        if path is not None and not path.exists():
+            return iter(())
+        if path is not None and self.record.fingerprint and not has_fingerprint(path, self.record.fingerprint):
+            warnings.warn(f"{self.source.name} was replaced: learning it from its beginning.", stacklevel=2)
+            if self.trainer is not None:
+                self._log.write("replaced", self.trainer)
+            self.progress.position, self.record.fingerprint = None, fingerprint(path)
+            self.progress.n_rows = self.progress.counted_rows = 0
+            self.monitor.strangest.clear()
+        return self._usable_chunks(self.progress.position)
+
+    def _stop_while_waiting(self) -> bool:
+        self._save_if_due()
+        return self.stop()
+
+    # Rows
+
+    def _usable_chunks(self, position: Position | None, source: Source | None = None) -> Iterator[Chunk]:
+        """Yield chunks from a position on, without rows that cannot be learned; runs in the reading thread."""
+        dtype, source = None, source or self.source
+        if self.trainer is not None:
+            dtype = self.trainer.dtype
+            source.expect(self._feature_names, self.trainer.n_features)
+        for chunk in source.chunks(position):
+            if len(chunk.rows):
+                self._feature_names = self._feature_names or source.feature_names
+                rows = select_columns(chunk.rows, source.feature_names, self._feature_names, source.name)
+                dtype = dtype or float_type(rows)
+                chunk = drop_unfit(chunk._replace(rows=rows), dtype, source, gaps=self.options.missing != "error")
+            yield chunk
+
+    def _without_gaps(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return rows to learn, with their numbers."""
+        rows, numbers, trainer = chunk.rows, chunk.numbers, self.trainer
+        if trainer is not None and rows.shape[1] != trainer.n_features and len(rows):
+            raise SourceError(
+                f"rows of {self.source.name} have {rows.shape[1]} features; the model has {trainer.n_features}.",
+                Remedy.CHOOSE_COLUMNS,
+            )
+        if self.options.missing == "skip" and rows.dtype.kind == "f":
+            whole = ~np.isnan(rows).any(1)
+            rows, numbers = rows[whole], numbers[whole]
+        return rows, numbers
+
+
+def float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
+    """Choose what a model that begins with such rows computes in.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, D)
+        The first rows.
+    """
+    return np.dtype(np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64)
