@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +70,8 @@ def train(
       streamgmm train readings.csv --id time --out run --resume
 
       tail -f sensors.ndjson | streamgmm train - --follow --half-life 100000 --out run
+
+      streamgmm train mqtt://broker/plant/# --follow --missing learn --out run
     """
     from streamgmm.cli.live_page import LIVE_SECONDS, live_page
     from streamgmm.core.settings import Settings
@@ -77,7 +80,7 @@ def train(
     from streamgmm.runs.options import RunOptions
     from streamgmm.runs.train import TrainingRun
     from streamgmm.sources import open_source
-    from streamgmm.storage.run_folder import latest_checkpoint, locked
+    from streamgmm.storage.run_folder import latest_checkpoint, locked, reader_name
 
     _check_folder(out, resume)
     if source == "-" and passes > 1:
@@ -108,7 +111,10 @@ def train(
                 missing=missing is not Missing.error,
                 follow=follow,
                 seed=seed,
+                reader=reader_name(out),
             )
+        if passes > 1 and not follow and not opened.rereadable:
+            raise CommandError(f"{opened.name} can be read only once; --passes {passes} needs a file.")
         if follow and not opened.grows:
             console.say(f"{opened.name} cannot grow: --follow will wait until it is interrupted.")
         options = RunOptions(
@@ -119,7 +125,7 @@ def train(
             seed=seed,
             **({"checkpoint_seconds": LIVE_SECONDS} if dashboard else {}),
         )
-        with live_page(out, port, dashboard), console.stop_on_signals() as stopped:
+        with live_page(out, port, dashboard), closing(opened), console.stop_on_signals() as stopped:
             run = TrainingRun(out, opened, settings, engine, options)
             run.stop = lambda: (
                 stopped() or (samples is not None and run.progress.samples >= samples and run.trainer is not None)

@@ -45,15 +45,28 @@ class JsonParser(LineParser):
         names: dict[str, None] = {}
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
-                value = _load(line)
+                value = self.load(line)
                 names |= dict.fromkeys(value if isinstance(value, dict) else ())
                 if not (names and self.options.missing):
                     break
         if names:
             self.feature_names = list(self.options.columns or (n for n in names if n != self.options.id_column))
 
+    def load(self, line: bytes) -> Any:
+        """Return the value of a line; raise ``LineError`` if it is not JSON.
+
+        Parameters
+        ----------
+        line : bytes
+            A line.
+        """
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            raise LineError("is not JSON") from None
+
     def parse(self, line: bytes) -> tuple[list[float], Any]:
-        value = _load(line)
+        value = self.load(line)
         if isinstance(value, dict):
             return self._parse_object(value)
         if isinstance(value, list):
@@ -88,13 +101,6 @@ class JsonParser(LineParser):
             ),
             stacklevel=2,
         )
-
-
-def _load(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        raise LineError("is not JSON") from None
 
 
 def _item(values: list[Any], number: str) -> Any:
