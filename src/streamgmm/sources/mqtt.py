@@ -2,7 +2,8 @@
 
 A broker has no positions. It keeps the messages of a session until they are acknowledged, and they are acknowledged
 once they are part of a checkpoint. A reader that is killed gets everything after its last checkpoint again. It may also
-get messages of that checkpoint again, if it was killed before their acknowledgement arrived: at least once.
+get messages of that checkpoint again, if it was killed before their acknowledgement arrived: at least once. These are
+fewer than two windows, because a checkpoint is due whenever a window is full.
 """
 
 from __future__ import annotations
@@ -77,9 +78,10 @@ class MqttSource(Source):
         if start is not None:
             self._parser.restore(start)
         session, client = self._open(start)
+        most = MOST_MESSAGES if client is None else min(MOST_MESSAGES, self._window)  # what a crash may repeat
         row = 0 if start is None else int(start["row"])
         while True:
-            messages = session.take(MOST_MESSAGES, WAIT_SECONDS)
+            messages = session.take(most, WAIT_SECONDS)
             if messages:
                 chunk = self._parser.chunk(messages, row)
                 self.feature_names, row = self._parser.feature_names, chunk.position["row"]

@@ -15,6 +15,7 @@ from streamgmm.sources.outages import tell
 from streamgmm.sources.topic_rounds import TopicRounds
 
 TOPIC = "topic"  # what to call the topic of a message, unless messages have a field of that name
+MOST_DIGITS = 400  # bytes of a number as text; what is longer is cut, and no number
 ROW_KINDS = ("messages", "topics")
 
 
@@ -113,7 +114,7 @@ class MqttParser:
     def mention_silence(self) -> None:
         """Warn once, when nothing arrives, of columns that have never had a value."""
         unheard = self._rounds.unheard() if self._rows == "topics" else []
-        if unheard and not self._options.missing and not self._warned:
+        if unheard and not self._warned:
             self._warned = True
             tell(f"{self._source}: nothing has arrived for column {unheard[0]!r} so far.", Remedy.CHOOSE_COLUMNS)
 
@@ -138,9 +139,7 @@ class MqttParser:
         bad: list[BadRow] = []
         for m in messages:
             if m.topic.isprintable():
-                rounds += self._rounds.put(
-                    m.topic, m.payload[:100].decode(errors="backslashreplace"), retained=m.retained
-                )
+                rounds += self._rounds.put(m.topic, _text(m.payload), retained=m.retained)
             else:
                 bad.append(BadRow(first, f"has a topic with characters that cannot be printed, {m.topic[:30]!a}"))
         if bad and not self._options.skip_bad:
@@ -151,3 +150,9 @@ class MqttParser:
         self._values.feature_names = self._rounds.columns
         chunk = self._values.chunk([json.dumps(row).encode() for row in rounds], first, end)
         return chunk._replace(bad=(*chunk.bad, *bad))
+
+
+def _text(payload: bytes) -> str:
+    if len(payload) > MOST_DIGITS:
+        return payload[:30].decode(errors="backslashreplace") + "…"
+    return payload.decode(errors="backslashreplace")

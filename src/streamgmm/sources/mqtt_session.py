@@ -16,6 +16,7 @@ from streamgmm.sources.outages import FIRST_PAUSE, LONGEST_PAUSE, Outage, tell
 TIMEOUT_SECONDS, KEEPALIVE_SECONDS = 10.0, 60
 MOST_WAITING, WAITING_BYTES = 10_000, 1 << 24  # messages; then the network thread waits, and so does the broker
 EXPIRY_SECONDS, SHORT_EXPIRY_SECONDS = 7 * 24 * 3600, 60  # how long the broker keeps a session
+OFTEN, OFTEN_SECONDS = 3, 60.0  # connections that break so often are mentioned
 TAKEN_OVER = 0x8E  # reason: another client has connected under this name
 PERMANENT = {0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x90}  # reasons why a first attempt to connect is not repeated
 
@@ -75,6 +76,7 @@ class Session:
         self._waiting_bytes = 0
         self._held: dict[int, int] = {}  # numbers of messages to acknowledge, by packet id
         self._notes: deque[tuple[str, str]] = deque()  # what the network thread wants to be told
+        self._breaks: deque[float] = deque(maxlen=OFTEN)  # when the connection broke
         self._problem: SourceError | None = None
         self._connected, self._before, self._warned = False, login.known, False
         self._outage = Outage(f"the broker at {login.place.address}")
@@ -126,11 +128,11 @@ class Session:
                 raise self._no_answer(str(problem)) from problem
             self._outage.fail(str(problem))
             self._client.connect_async(place.host, place.port, **settings)
+            self._client.loop_start()
+            return
         self._client.loop_start()
-        end = time.monotonic() + TIMEOUT_SECONDS
         with self._changed:
-            while not (patient or self._connected or self._problem) and time.monotonic() < end:
-                self._changed.wait(0.1)
+            self._changed.wait_for(lambda: self._connected or self._problem, TIMEOUT_SECONDS)
         if self._problem is not None:
             raise self._problem
         if not patient and not self._connected:
@@ -150,18 +152,19 @@ class Session:
         seconds : float
             How long to wait.
         """
-        end = time.monotonic() + seconds
-        with self._changed:
-            while not (self._waiting or self._notes or self._problem or self.closed) and time.monotonic() < end:
-                self._changed.wait(max(0.0, end - time.monotonic()))
-            messages = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-            self._waiting_bytes -= sum(len(m.payload) for m in messages)
-            notes, problem = list(self._notes), self._problem
-            self._notes.clear()
-            self._changed.notify_all()
-        self._tell(notes)
-        if problem is not None and not messages:
-            raise problem
+        end, messages = time.monotonic() + seconds, list[Message]()
+        while not messages and not self.closed and time.monotonic() < end:
+            with self._changed:
+                if not (self._waiting or self._notes or self._problem or self.closed):
+                    self._changed.wait(max(0.0, end - time.monotonic()))
+                messages = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+                self._waiting_bytes -= sum(len(m.payload) for m in messages)
+                notes, problem = list(self._notes), self._problem
+                self._notes.clear()
+                self._changed.notify_all()
+            self._tell(notes)
+            if problem is not None and not messages:
+                raise problem
         if messages:
             self.taken = messages[-1].number
         return messages
@@ -251,6 +254,11 @@ class Session:
             self._fail(f"another client has connected as {self._login.client}")
         elif not self.closed and self._problem is None:
             self._note("down", str(reason))
+            self._breaks.append(time.monotonic())
+            if len(self._breaks) == self._breaks.maxlen and self._breaks[-1] - self._breaks[0] < OFTEN_SECONDS:
+                self._breaks.clear()
+                name = self._login.client
+                self._note("often", f"the connection breaks again and again; perhaps another client is called {name}.")
 
     def _on_message(self, client: Any, _: Any, arrived: Any) -> None:
         with self._changed:

@@ -173,8 +173,9 @@ class RedisSource(Source):
         lost = state.lost(mark.last, mark.added)
         if not lost:
             return mark, []
-        reason = "was" if lost == 1 else f"and {lost - 1} more were"
-        reason += " removed from the stream before it could be read"
+        reason = "was removed before it could be read"
+        if lost > 1:
+            reason = f"and {lost - 1} more were removed before they could be read"
         self._report_loss(f"has lost {lost} entries after {id_text(mark.last)} before they were read")
         mark = mark._replace(row=mark.row + lost, added=mark.added + lost)
         return mark, [BadRow(mark.row - lost, reason)]

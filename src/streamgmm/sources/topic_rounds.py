@@ -16,7 +16,6 @@ from streamgmm.sources.outages import tell
 
 ENOUGH_REPORTS = 3  # of one topic; topics that have reported by then are the columns
 MOST_TOPICS = 10_000
-MOST_CHARACTERS = 40  # of a value; numbers are shorter
 
 
 class TopicRounds:
@@ -42,6 +41,7 @@ class TopicRounds:
         self._round: dict[str, str] = {}
         self._early: list[tuple[str, str]] = []  # values that arrived before the columns were known
         self._reports: dict[str, int] = {}
+        self._incomplete = 0  # rounds before every column has had a value
         self._others: set[str] = set()  # topics that are not columns; people know of the first
 
     def facts(self) -> dict[str, Any]:
@@ -70,7 +70,6 @@ class TopicRounds:
         retained : bool
             Whether it is old: kept by the broker for new subscribers. It can be a last value, but not a new one.
         """
-        value = value[:MOST_CHARACTERS]
         if topic == self._options.id_column or retained:
             self._keep(topic, value, retained=retained)
             return []
@@ -90,7 +89,9 @@ class TopicRounds:
         return [ended for early_topic, text in early for ended in self._collect(early_topic, text)]
 
     def unheard(self) -> list[str]:
-        """Return the columns that have never had a value."""
+        """Return columns that have never had a value, though others had several."""
+        if self._incomplete < ENOUGH_REPORTS:
+            return []
         return [c for c in self.columns or [] if c not in self._latest and c not in self._round]
 
     def _keep(self, topic: str, value: str, *, retained: bool) -> None:
@@ -119,6 +120,7 @@ class TopicRounds:
             row = {c: row.get(c, self._latest.get(c, "")) for c in columns if c in row or c in self._latest}
         self._latest |= {topic: value for topic, value in row.items() if is_number(value)}
         if not self._options.missing and len(row) < len(columns):
+            self._incomplete += 1
             return {}
         key = self._options.id_column
         return row if key is None or key not in self._latest else {**row, key: self._latest[key]}
