@@ -46,7 +46,7 @@ def kill_mqtt_readers(folder: Path, rows: int, kills: int) -> None:
                 assert going.poll() is None
                 time.sleep(0.005)
             with pytest.raises(subprocess.TimeoutExpired):
-                going.wait(timeout=moments.uniform(0, 0.3))
+                going.wait(timeout=moments.uniform(0, 0.3))  # too early for all rows
             os.kill(going.pid, signal.SIGKILL)
             going.wait()
         before = written(out)
@@ -57,7 +57,6 @@ def kill_mqtt_readers(folder: Path, rows: int, kills: int) -> None:
         going.send_signal(signal.SIGTERM)
         learned = json.loads(going.communicate(timeout=60)[0])["samples"]
     assert rows <= learned <= rows + kills * REPEATED, learned
-    print(learned)
 
 
 def events(folder: Path) -> list[dict]:
@@ -69,7 +68,7 @@ def test_three_kills_of_a_reader_of_redis(tmp_path: Path) -> None:
 
 
 def test_three_kills_of_a_reader_of_mqtt(tmp_path: Path) -> None:
-    kill_mqtt_readers(tmp_path, 6000, 3)
+    kill_mqtt_readers(tmp_path, 3000, 3)
 
 
 @pytest.mark.soak

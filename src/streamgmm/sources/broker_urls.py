@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -57,13 +56,15 @@ def parse_broker_url(url: str, port: int, known: Collection[str], expected: str)
         The form of such a URL, for messages.
     """
     parts = urlsplit(url, allow_fragments=False)
+    path = unquote(parts.path.removeprefix("/"))
+    if "@" in parts.path + parts.query:
+        raise SourceError("a source has an @ after its host; write it as %40, and / or ? in a password as %2F or %3F.")
+    if not parts.hostname or not path:
+        raise SourceError(f"{without_secrets(url)} is incomplete; expected {expected}.")
     settings = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = [name for name in settings if name not in known]
     if unknown:
         raise SourceError(f"setting {unknown[0]!r} of a source is unknown; expected {', '.join(known)}.")
-    path = unquote(parts.path.removeprefix("/"))
-    if not parts.hostname or not path:
-        raise SourceError(f"{without_secrets(url)} is incomplete; expected {expected}.")
     user, password = (None if text is None else unquote(text) for text in (parts.username, parts.password))
     return BrokerUrl(parts.hostname, _port(parts, expected) or port, user or None, password, path, settings)
 
@@ -92,4 +93,8 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("readings.csv")
     'readings.csv'
     """
-    return re.sub(r"(?<=://)[^/?]*@", "", re.sub(r"(://[^?]*\?).*", r"\1…", text))
+    scheme, colon, rest = text.partition("://")
+    place, question, settings = rest.partition("?")
+    if "@" in settings:  # a question mark in a password, or an @ in a setting
+        return f"{scheme}://…"
+    return f"{scheme}{colon}{place.rpartition('@')[2]}{question}{'…' if question else ''}"

@@ -12,8 +12,8 @@ import numpy as np
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
 from streamgmm.sources.json_lines import JsonParser
-from streamgmm.sources.kafka_messages import Messages, Vectors
 from streamgmm.sources.line_parser import LineError
+from streamgmm.sources.messages import Messages, Vectors
 
 MOST_BYTES = 1 << 24  # of a message in JSON
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
-from streamgmm.sources.kafka_messages import Messages
 from streamgmm.sources.message_parser import BodyParser, MessageParser, holds_json, holds_text
+from streamgmm.sources.messages import Messages
 from streamgmm.sources.outages import tell
 from streamgmm.sources.topic_rounds import TopicRounds
 

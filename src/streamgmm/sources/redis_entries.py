@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from streamgmm.sources.base import Chunk, Position, ReadOptions
-from streamgmm.sources.kafka_messages import Messages
 from streamgmm.sources.message_parser import BodyParser, MessageParser, holds_json, holds_text
+from streamgmm.sources.messages import Messages
 
 ENTRY_ID = "id"  # what to call the id of an entry, unless entries have a field of that name
 
