@@ -166,6 +166,7 @@ def test_missing_extras(url: str, extra: str, tmp_path: Path, monkeypatch: pytes
         "mqtt://me:s3cret@host/t?colour=s3cret",
         "mqtt://me:s3cret@host/t?window=0",
         "mqtt://me:s3cret@host/t?rows=none",
+        "mqtts://me:s3cret@host/t?ca=missing.pem",
         "kafka://me:s3cret@host:1?sasl.password=s3cret",
         "kafka://host:1/t?no.such.thing=1&sasl.password=s3cret",
     ],

@@ -237,7 +237,7 @@ class TestDelivery:
             (tmp_path / "mosquitto.db").unlink()
             broker.start()
             again = open_source(broker.url("objects"), follow=True, reader="me")
-            with pytest.warns(DataWarning, match="forgotten this reader; what was published meanwhile is lost"):
+            with pytest.warns(DataWarning, match="forgotten this reader; what it held for it is lost"):
                 assert not list(again.chunks(position))
             again.close()
 
@@ -257,7 +257,7 @@ class TestDelivery:
         self, broker: Mosquitto, subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Messages wait at the broker, not in memory; none is lost."""
-        monkeypatch.setattr("streamgmm.sources.mqtt_session.MOST_WAITING", 5)
+        monkeypatch.setattr("streamgmm.sources.mqtt_mailbox.MOST_WAITING", 5)
         source = subscribe("objects", reader=None)
         publishing = threading.Thread(target=broker.publish, args=(objects(300),))
         publishing.start()

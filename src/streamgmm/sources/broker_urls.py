@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from streamgmm.errors import SourceError
+
+FILE_SETTINGS = ("ca", "cert", "key")  # for TLS
 
 
 class BrokerUrl(NamedTuple):
@@ -65,6 +68,9 @@ def parse_broker_url(url: str, port: int, known: Collection[str], expected: str)
     unknown = [name for name in settings if name not in known]
     if unknown:
         raise SourceError(f"setting {unknown[0]!r} of a source is unknown; expected {', '.join(known)}.")
+    for name in FILE_SETTINGS:
+        if name in settings and not Path(settings[name]).is_file():
+            raise SourceError(f"setting {name} of a source is not a file; expected one in PEM format.")
     user, password = (None if text is None else unquote(text) for text in (parts.username, parts.password))
     return BrokerUrl(parts.hostname, _port(parts, expected) or port, user or None, password, path, settings)
 

@@ -14,12 +14,12 @@ from uuid import uuid4
 
 from streamgmm.errors import MissingExtraError, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.broker_urls import parse_broker_url
+from streamgmm.sources.broker_urls import FILE_SETTINGS, parse_broker_url
 from streamgmm.sources.mqtt_rows import ROW_KINDS, MqttParser
 from streamgmm.sources.mqtt_session import Login, Session
 
 EXPECTED = "mqtt://[user:password@]host[:1883]/topic/filter"
-SETTINGS = ("client", "rows", "window", "ca", "cert", "key")
+SETTINGS = ("client", "rows", "window", *FILE_SETTINGS)
 WINDOW = 10  # brokers send at least this many messages ahead of acknowledgements
 MOST_MESSAGES = 1000  # of a chunk
 WAIT_SECONDS = 1.0  # for messages, before a followed topic counts as idle

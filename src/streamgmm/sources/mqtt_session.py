@@ -1,20 +1,20 @@
-"""A session with an MQTT broker: messages wait here, and are acknowledged when they are safe."""
+"""A session with an MQTT broker, over a connection that is renewed when it breaks."""
 
 from __future__ import annotations
 
 import ssl
 import time
 from collections import deque
-from threading import Condition
+from threading import Event
 from typing import Any, NamedTuple
 
 from streamgmm.errors import Remedy, SourceError
-from streamgmm.sources.broker_urls import BrokerUrl
+from streamgmm.sources.broker_urls import FILE_SETTINGS, BrokerUrl
+from streamgmm.sources.mqtt_mailbox import Mailbox
 from streamgmm.sources.mqtt_rows import Message
 from streamgmm.sources.outages import FIRST_PAUSE, LONGEST_PAUSE, Outage, tell
 
 TIMEOUT_SECONDS, KEEPALIVE_SECONDS = 10.0, 60
-MOST_WAITING, WAITING_BYTES = 10_000, 1 << 24  # messages; then the network thread waits, and so does the broker
 EXPIRY_SECONDS, SHORT_EXPIRY_SECONDS = 7 * 24 * 3600, 60  # how long the broker keeps a session
 OFTEN, OFTEN_SECONDS = 3, 60.0  # connections that break so often are mentioned
 TAKEN_OVER = 0x8E  # reason: another client has connected under this name
@@ -46,12 +46,12 @@ class Login(NamedTuple):
 
 
 class Session:
-    """A connection that is renewed when it breaks.
+    """Subscribe to topics, take messages, and acknowledge them when they are safe.
 
     Parameters
     ----------
     source : str
-        Name of the source, for messages.
+        Name of the source, for messages to people.
     login : Login
         Who connects to what.
     number : int
@@ -61,24 +61,15 @@ class Session:
     ----------
     taken : int
         Number of the last message that was taken.
-    acknowledged : int
-        Number up to which messages are acknowledged.
-    closed : bool
-        Whether the session is over.
     """
 
     def __init__(self, source: str, login: Login, number: int = 0) -> None:
-        self._source, self._login = source, login
-        self.taken = self.acknowledged = self._arrived = number
-        self.closed = False
-        self._changed = Condition()
-        self._waiting: deque[Message] = deque()
-        self._waiting_bytes = 0
-        self._held: dict[int, int] = {}  # numbers of messages to acknowledge, by packet id
-        self._notes: deque[tuple[str, str]] = deque()  # what the network thread wants to be told
+        self._source, self._login, self.taken = source, login, number
+        self._mailbox = Mailbox(number)
+        self._settled = Event()  # set once the broker has accepted the subscription, or refused
+        self._failed: SourceError | None = None
         self._breaks: deque[float] = deque(maxlen=OFTEN)  # when the connection broke
-        self._problem: SourceError | None = None
-        self._connected, self._before, self._warned = False, login.known, False
+        self._known, self._warned = login.known, False
         self._outage = Outage(f"the broker at {login.place.address}")
         self._client = self._make_client()
 
@@ -93,13 +84,23 @@ class Session:
         if login.place.user is not None:
             client.username_pw_set(login.place.user, login.place.password)
         if login.secure:
-            client.tls_set(*(login.place.settings.get(name) for name in ("ca", "cert", "key")))
+            client.tls_set(*(login.place.settings.get(name) for name in FILE_SETTINGS))
         client.connect_timeout = TIMEOUT_SECONDS
         client.reconnect_delay_set(FIRST_PAUSE, LONGEST_PAUSE)
         client.on_connect, client.on_connect_fail = self._on_connect, self._on_connect_fail
         client.on_subscribe, client.on_message = self._on_subscribe, self._on_message
         client.on_disconnect = self._on_disconnect
         return client
+
+    @property
+    def acknowledged(self) -> int:
+        """Number up to which messages are acknowledged."""
+        return self._mailbox.acknowledged
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session is over."""
+        return self._mailbox.closed
 
     def open(self, *, patient: bool) -> None:
         """Connect and subscribe.
@@ -109,18 +110,7 @@ class Session:
         patient : bool
             Whether to wait for a broker that does not answer; otherwise raise ``SourceError``.
         """
-        from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
-        from paho.mqtt.packettypes import PacketTypes
-        from paho.mqtt.properties import Properties
-
-        properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        keeps, place = self._login.keeps, self._login.place
-        properties.SessionExpiryInterval = EXPIRY_SECONDS if keeps else SHORT_EXPIRY_SECONDS
-        settings: dict[str, Any] = {
-            "clean_start": False if keeps else MQTT_CLEAN_START_FIRST_ONLY,
-            "properties": properties,
-            "keepalive": KEEPALIVE_SECONDS,
-        }
+        place, settings = self._login.place, self._connection_settings()
         try:
             self._client.connect(place.host, place.port, **settings)
         except OSError as problem:
@@ -131,12 +121,21 @@ class Session:
             self._client.loop_start()
             return
         self._client.loop_start()
-        with self._changed:
-            self._changed.wait_for(lambda: self._connected or self._problem, TIMEOUT_SECONDS)
-        if self._problem is not None:
-            raise self._problem
-        if not patient and not self._connected:
+        settled = self._settled.wait(TIMEOUT_SECONDS)
+        if self._failed is not None:
+            raise self._failed
+        if not settled and not patient:
             raise self._no_answer("no reply")
+
+    def _connection_settings(self) -> dict[str, Any]:
+        from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.SessionExpiryInterval = EXPIRY_SECONDS if self._login.keeps else SHORT_EXPIRY_SECONDS
+        clean = False if self._login.keeps else MQTT_CLEAN_START_FIRST_ONLY
+        return {"clean_start": clean, "properties": properties, "keepalive": KEEPALIVE_SECONDS}
 
     def _no_answer(self, reason: str) -> SourceError:
         address = self._login.place.address
@@ -154,17 +153,10 @@ class Session:
         """
         end, messages = time.monotonic() + seconds, list[Message]()
         while not messages and not self.closed and time.monotonic() < end:
-            with self._changed:
-                if not (self._waiting or self._notes or self._problem or self.closed):
-                    self._changed.wait(max(0.0, end - time.monotonic()))
-                messages = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-                self._waiting_bytes -= sum(len(m.payload) for m in messages)
-                notes, problem = list(self._notes), self._problem
-                self._notes.clear()
-                self._changed.notify_all()
-            self._tell(notes)
-            if problem is not None and not messages:
-                raise problem
+            self._mailbox.wait(end)
+            for kind, text in self._mailbox.take_notes():
+                self._tell(kind, text)
+            messages = self._mailbox.take(most)
         if messages:
             self.taken = messages[-1].number
         return messages
@@ -177,110 +169,79 @@ class Session:
         number : int
             Number of the last one.
         """
-        with self._changed:
-            self.acknowledged = max(self.acknowledged, number)
-            if not self._connected:
-                return  # until the connection is renewed
-            safe = [packet for packet, at in self._held.items() if at <= number]
-            for packet in safe:
-                del self._held[packet]
-        for packet in safe:
+        for packet in self._mailbox.acknowledge(number):
             self._client.ack(packet, 1)
 
     def close(self) -> None:
         """Send what is left to send, and disconnect. The broker keeps the session for a while."""
-        with self._changed:
-            self.closed = True
-            self._changed.notify_all()
+        self._mailbox.close()
         self._client.disconnect()
         self._client.loop_stop()
 
-    def _tell(self, notes: list[tuple[str, str]]) -> None:
-        for kind, text in notes:
-            if kind == "down":
-                self._outage.fail(text)
-            elif kind == "up":
-                self._outage.end()
-            else:
-                tell(f"{self._source}: {text}")
+    def _tell(self, kind: str, text: str) -> None:
+        if kind == "down":
+            self._outage.fail(text)
+        elif kind == "up":
+            self._outage.end()
+        else:
+            tell(f"{self._source}: {text}")
 
     # Called by the network thread
 
-    def _note(self, kind: str, text: str = "") -> None:
-        with self._changed:
-            self._notes.append((kind, text))
-            self._changed.notify_all()
-
-    def _fail(self, message: str, *remedies: Remedy) -> None:
-        with self._changed:
-            self._problem = SourceError(f"{self._source}: {message}.", *remedies)
-            self._changed.notify_all()
+    def _fail(self, message: str) -> None:
+        self._failed = SourceError(f"{self._source}: {message}.")
+        self._mailbox.fail(self._failed)
+        self._settled.set()
         self._client.disconnect()
 
     def _on_connect(self, client: Any, _: Any, flags: Any, reason: Any, properties: Any) -> None:
         from paho.mqtt.subscribeoptions import SubscribeOptions
 
         if reason.is_failure:
-            if not self._before and reason.value in PERMANENT:
+            if not self._known and reason.value in PERMANENT:
                 self._fail(f"the broker refuses the connection ({reason})")
             else:
-                self._note("down", str(reason))
+                self._mailbox.note("down", str(reason))
             return
-        self._note("up")
-        with self._changed:
-            if not flags.session_present:
-                self._held.clear()
-        if self._before and not flags.session_present:
-            self._note("lost", "the broker has forgotten this reader; what was published meanwhile is lost.")
+        self._mailbox.note("up")
+        if not flags.session_present:
+            self._mailbox.forget()
+            if self._known:
+                self._mailbox.note("lost", "the broker has forgotten this reader; what it held for it is lost.")
         options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
         client.subscribe(self._login.place.path, options=options)
 
     def _on_connect_fail(self, client: Any, _: Any) -> None:
-        self._note("down", "connection failed")
+        self._mailbox.note("down", "connection failed")
 
     def _on_subscribe(self, client: Any, _: Any, mid: int, reasons: list[Any], properties: Any) -> None:
         if reasons[0].is_failure:
             self._fail(f"the broker refuses the subscription ({reasons[0]})")
-            return
-        with self._changed:
-            self._connected = self._before = True
-            self._changed.notify_all()
-        self.acknowledge(self.acknowledged)
+        self._known = True
+        self._settled.set()
 
     def _on_disconnect(self, client: Any, _: Any, flags: Any, reason: Any, properties: Any) -> None:
-        with self._changed:
-            self._connected = False
+        self._mailbox.disconnect()
         if flags.is_disconnect_packet_from_server and reason.value == TAKEN_OVER:
             self._fail(f"another client has connected as {self._login.client}")
-        elif not self.closed and self._problem is None:
-            self._note("down", str(reason))
-            self._breaks.append(time.monotonic())
-            if len(self._breaks) == self._breaks.maxlen and self._breaks[-1] - self._breaks[0] < OFTEN_SECONDS:
-                self._breaks.clear()
-                name = self._login.client
-                self._note("often", f"the connection breaks again and again; perhaps another client is called {name}.")
+        if self.closed or self._failed is not None:
+            return
+        self._mailbox.note("down", str(reason))
+        self._breaks.append(time.monotonic())
+        if len(self._breaks) == OFTEN and self._breaks[-1] - self._breaks[0] < OFTEN_SECONDS:
+            self._breaks.clear()
+            name = self._login.client
+            what = f"the connection breaks again and again; perhaps another client is called {name}."
+            self._mailbox.note("often", what)
 
     def _on_message(self, client: Any, _: Any, arrived: Any) -> None:
-        with self._changed:
-            while not self.closed and (len(self._waiting) >= MOST_WAITING or self._waiting_bytes > WAITING_BYTES):
-                self._changed.wait(1.0)
-            if arrived.qos and self._login.keeps:
-                if (number := self._held.get(arrived.mid)) is not None:  # it was sent again in a new connection
-                    if number <= self.acknowledged:  # it was safe, but the broker could not be told
-                        del self._held[arrived.mid]
-                        client.ack(arrived.mid, 1)
-                    return
-                self._arrived += 1
-                self._held[arrived.mid] = self._arrived
-            elif self._login.keeps and not arrived.retain and not self._warned:
-                self._warned = True
-                self._notes.append(
-                    ("qos", "messages have QoS 0: the broker does not keep them while this reader is away.")
-                )
-            message = Message(_topic(arrived), arrived.payload, arrived.retain, self._arrived)
-            self._waiting.append(message)
-            self._waiting_bytes += len(message.payload)
-            self._changed.notify_all()
+        needs_acknowledgement = self._login.keeps and arrived.qos > 0
+        if self._login.keeps and not arrived.qos and not arrived.retain and not self._warned:
+            self._warned = True
+            self._mailbox.note("qos", "messages have QoS 0: the broker does not keep them while this reader is away.")
+        packet = arrived.mid if needs_acknowledgement else None
+        if self._mailbox.put(_topic(arrived), arrived.payload, retained=arrived.retain, packet=packet):
+            client.ack(arrived.mid, 1)
 
 
 def _topic(arrived: Any) -> str:

@@ -15,13 +15,13 @@ import numpy as np
 
 from streamgmm.errors import MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import CHUNK_BYTES, BadRow, Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.broker_urls import BrokerUrl, parse_broker_url
+from streamgmm.sources.broker_urls import FILE_SETTINGS, BrokerUrl, parse_broker_url
 from streamgmm.sources.outages import Outage, tell
 from streamgmm.sources.redis_entries import Entry, EntryParser
 from streamgmm.sources.redis_state import EntryId, StreamState, entry_id, id_text
 
 EXPECTED = "redis://[user:password@]host[:6379][/database]/stream"
-SETTINGS = ("field", "ca", "cert", "key")
+SETTINGS = ("field", *FILE_SETTINGS)
 TIMEOUT_SECONDS = 10.0
 WAIT_MILLISECONDS = 1000  # for new entries, before a followed stream counts as idle
 FIRST_COUNT, MOST_ENTRIES = 10, 1000  # entries of the first chunk, and of later ones if they are small
