@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
+import re
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,6 +188,26 @@ class TestLoss:
         server.client.xtrim(stream, maxlen=30, approximate=False)
         with pytest.raises(SourceError, match="has lost 10 entries"):
             list(reading)
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_what_is_read_and_what_is_lost_add_up(self, server: Redis, stream: str, seed: int) -> None:
+        """Adding, trimming and reading in any order."""
+        choices, position, rows, lost = random.Random(seed), None, list[list[float]](), 0
+        for step in range(41):
+            server.fill(stream, numbers(choices.randint(1, 30)))
+            if position and choices.random() < 0.5:
+                server.client.xtrim(stream, maxlen=choices.randint(0, 30), approximate=False)
+            reading = open_source(server.url(stream), skip_bad=True).chunks(position)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)
+                chunks = list(itertools.islice(reading, None if step == 40 else choices.randint(0, 3)))
+            rows += rows_of(chunks)
+            lost += sum(int("0" + re.sub(r"\D", "", b.reason)) + 1 for c in chunks for b in c.bad)
+            position = chunks[-1].position if chunks else position
+        added = server.client.xinfo_stream(stream)["entries-added"]
+        assert lost > 0
+        assert position is not None
+        assert position["row"] == position["added"] == len(rows) + lost == added
 
     def test_another_stream_of_that_name(self, server: Redis, stream: str, position: dict) -> None:
         server.client.delete(stream)
