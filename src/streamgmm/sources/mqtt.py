@@ -100,6 +100,7 @@ class MqttSource(Source):
         if self._session is not None and (self._session.closed or self._session.taken != number):
             self.close()  # messages that were taken but not acknowledged arrive again in the next session
         if self._session is None:
+            self._parser.restart()
             name = client or f"streamgmm-{uuid4().hex[:12]}"
             known = client is not None and start is not None
             session = Session(self.name, Login(self._place, self._secure, name, client is not None, known), number)

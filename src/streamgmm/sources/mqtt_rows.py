@@ -94,6 +94,10 @@ class MqttParser:
         self._bodies.restore(position)
         self._rounds.restore(position)
 
+    def restart(self) -> None:
+        """Expect messages again that are not part of a position."""
+        self._rounds.restart()
+
     def chunk(self, messages: list[Message], first: int) -> Chunk:
         """Parse messages into a chunk; the caller completes its position.
 

@@ -7,8 +7,8 @@ noticed, because the server counts what was ever added.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,8 @@ class RedisSource(Source):
         self._connect(place, database, secure=url.startswith("rediss:"))
         self._outage = Outage(f"the server of {self.name}")
         self._parser = EntryParser(self.name, options, place.settings.get("field"))
-        self._closed = False
+        self._closed, self._unused = Event(), Event()
+        self._unused.set()
         self._absent = False  # whether people know that the stream does not exist
 
     def _connect(self, place: BrokerUrl, database: int, *, secure: bool) -> None:
@@ -100,27 +101,30 @@ class RedisSource(Source):
             raise self._as_source_error(problem) from problem
 
     def close(self) -> None:
-        self._closed = True
+        self._closed.set()
         self._client.close()
+        self._unused.wait(TIMEOUT_SECONDS)  # a thread that is left behind would disturb the end of the program
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         """Yield chunks up to the present end. A followed stream ends when nothing new arrives for a second."""
         check_position(start, "entry", self.name)
-        self._closed = False
+        self._closed.clear()
+        self._unused.clear()
         mark = Bookmark()
         if start is not None:
             mark = Bookmark(int(start["row"]), entry_id(start["entry"]), int(start["added"]), int(start["most"]))
             self._parser.restore(start)
         try:
-            time.sleep(min(1.0, self._outage.pause))
-            if not self._outage.pause:
+            if not self._closed.wait(min(1.0, self._outage.pause)) and not self._outage.pause:
                 yield from self._read(mark)
         except self._errors.RedisError as problem:
-            if self._closed:
+            if self._closed.is_set():
                 return
             if not (self._follow and self._is_outage(problem)):
                 raise self._as_source_error(problem) from problem
             self._outage.fail(str(problem).rstrip("."))
+        finally:
+            self._unused.set()
 
     def _read(self, mark: Bookmark) -> Iterator[Chunk]:
         end = None  # id of the entry to stop at
@@ -128,7 +132,7 @@ class RedisSource(Source):
             state, entries = self._fetch(mark, "+" if end is None else id_text(end))
             self._outage.end()
             if state is None:
-                self._report_absence(mark)
+                self._report_absence()
                 return
             before, (mark, bad) = mark, self._inspect(state, mark)
             if bad:
@@ -185,7 +189,7 @@ class RedisSource(Source):
             raise SourceError(f"{self.name} {what}.", Remedy.KEEP_ENTRIES, Remedy.SKIP_BAD_ROWS, Remedy.START_NEW_RUN)
         tell(f"{self.name} {what}.", Remedy.KEEP_ENTRIES)
 
-    def _report_absence(self, mark: Bookmark) -> None:
+    def _report_absence(self) -> None:
         if not self._follow:
             raise SourceError(f"{self.name} does not exist.")
         if not self._absent:

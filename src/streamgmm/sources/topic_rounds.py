@@ -58,6 +58,11 @@ class TopicRounds:
         """
         self._latest, self._round = dict(position.get("latest", {})), dict(position.get("round", {}))
 
+    def restart(self) -> None:
+        """Forget values that arrived before the columns were known: they will arrive again."""
+        self._early.clear()
+        self._reports.clear()
+
     def put(self, topic: str, value: str, *, retained: bool) -> list[dict[str, str]]:
         """Take a value, and return the rounds that it ends, each by topic.
 
