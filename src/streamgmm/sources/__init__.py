@@ -159,7 +159,8 @@ def _open_drift(text: str, options: ReadOptions) -> Source:
     if not every.isdecimal():
         raise SourceError(f"{text} does not say after how many rows; expected drift:sudden:5000:FIRST|SECOND.")
     parts = [
-        _open(name, replace(options, follow=False, seed=options.seed + i)) for i, name in enumerate(names.split("|"))
+        _open(name, replace(options, follow=False, reader=None, seed=options.seed + i))
+        for i, name in enumerate(names.split("|"))
     ]
     return DriftSource(kind, parts, int(every), options.seed)
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgmm.errors import Remedy, SourceError
-from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
+from streamgmm.errors import Remedy
+from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.message_parser import BodyParser, MessageParser, holds_json, holds_text
 from streamgmm.sources.messages import Messages
 from streamgmm.sources.outages import tell
@@ -25,7 +25,7 @@ class Message(NamedTuple):
     Parameters
     ----------
     topic : str
-        Where it was published.
+        Where it was published; printable.
     payload : bytes
         What was published.
     retained : bool
@@ -140,20 +140,13 @@ class MqttParser:
 
     def _chunk_of_topics(self, messages: list[Message], first: int) -> Chunk:
         rounds: list[dict[str, str]] = []
-        bad: list[BadRow] = []
         for m in messages:
-            if m.topic.isprintable():
-                rounds += self._rounds.put(m.topic, _text(m.payload), retained=m.retained)
-            else:
-                bad.append(BadRow(first, f"has a topic with characters that cannot be printed, {m.topic[:30]!a}"))
-        if bad and not self._options.skip_bad:
-            raise SourceError(f"a message of {self._source} {bad[0].reason}.", Remedy.SKIP_BAD_ROWS)
+            rounds += self._rounds.put(m.topic, _text(m.payload), retained=m.retained)
         end = {"row": first + len(rounds)}
         if not rounds:
-            return Chunk(np.empty((0, 0)), np.empty(0, int), end, tuple(bad))
+            return Chunk(np.empty((0, 0)), np.empty(0, int), end)
         self._values.feature_names = self._rounds.columns
-        chunk = self._values.chunk([json.dumps(row).encode() for row in rounds], first, end)
-        return chunk._replace(bad=(*chunk.bad, *bad))
+        return self._values.chunk([json.dumps(row).encode() for row in rounds], first, end)
 
 
 def _text(payload: bytes) -> str:

@@ -245,7 +245,9 @@ class Session:
 
 
 def _topic(arrived: Any) -> str:
+    """Return the topic of a message; characters that could control a terminal become escapes."""
     try:
-        return str(arrived.topic)
+        topic = str(arrived.topic)
     except UnicodeDecodeError:
-        return "\ufffd\x00"  # neither printable nor a column
+        return "(not UTF-8)"
+    return topic if topic.isprintable() else ascii(topic)[1:-1]
