@@ -26,6 +26,8 @@ class Remedy(Enum):
     RESTORE_FILE = "Restore the file from another copy."
     PAD_FILE_NAMES = "Number the files with leading zeros."
     RAISE_RETENTION = "Raise the retention of the topic."
+    KEEP_ENTRIES = "Keep more entries in the stream."
+    LET_IT_WAIT = "Wait for the broker with follow=True."
     WRITE_TEXT = "Write a .csv or .ndjson file instead."
     RAISE_PRECISION_MAX = "Scale the data with sklearn.preprocessing.StandardScaler, or adjust precision_max."
     KEEP_ORDER = 'Read it in its order with shuffle="no".'

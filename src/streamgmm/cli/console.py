@@ -24,6 +24,7 @@ OPTIONS = {
     Remedy.ALLOW_MISSING: "Learn from the other features with --missing learn.",
     Remedy.NUMBER_COLUMNS: "Choose columns by number, from 0: --columns 0,2.",
     Remedy.START_NEW_RUN: "Start a new run, or give the file another name, to read it from the beginning.",
+    Remedy.LET_IT_WAIT: "Wait for the broker with --follow.",
     Remedy.WRITE_TEXT: "Choose a .csv or .ndjson file for --out.",
     Remedy.RAISE_PRECISION_MAX: "Learn data in any units with --scale auto, or adjust --precision-max.",
     Remedy.KEEP_ORDER: "Learn its rows in their order with --shuffle no.",

@@ -52,7 +52,8 @@ SourceName = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="A file, a folder of images, '-' for standard input, kafka://host:port/topic, or glyphs:A-E,F-J.",
+        help="A file, a folder of images, '-' for standard input, kafka://host:port/topic, redis://host:port/stream, "
+        "mqtt://host:port/topic/#, or glyphs:A-E,F-J.",
     ),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of a run.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -80,6 +81,7 @@ def score(
 
     with (
         console.sigterm_as_interrupt(),
+        closing(opened),
         open_sink(path, sys.stdout, "ndjson" if as_json else "csv", opened.id_type) as write,
         live_line("score", opened.n_rows, enabled=False if console.quiet else None) as show,
         console.warnings_as_lines(),

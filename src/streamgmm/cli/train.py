@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,6 +96,8 @@ def train(
       streamgmm train readings.csv --id time --out run --resume
 
       tail -f sensors.ndjson | streamgmm train - --follow --half-life 100000 --out run
+
+      streamgmm train mqtt://broker/plant/# --follow --missing learn --out run
     """
     from streamgmm.cli.live_page import LIVE_SECONDS, live_page
     from streamgmm.core.settings import Settings
@@ -103,7 +106,7 @@ def train(
     from streamgmm.runs.options import RunOptions
     from streamgmm.runs.train import TrainingRun
     from streamgmm.sources import open_source
-    from streamgmm.storage.run_folder import latest_checkpoint, locked
+    from streamgmm.storage.run_folder import latest_checkpoint, locked, reader_name
 
     _check_folder(out, resume)
     if source == "-" and passes not in (None, "auto", "1"):
@@ -119,7 +122,7 @@ def train(
             scale="none",
         )
         settings.check()
-        settings = _with_scale(settings, scale, new=not resume)
+        settings = _with_scale(settings, scale)
         settings.check()
         engine = engine_for(thread_count(jobs))
     with locked(out):
@@ -138,7 +141,10 @@ def train(
                 missing=missing is not Missing.error,
                 follow=follow,
                 seed=seed,
+                reader=reader_name(out),
             )
+        if passes > 1 and not follow and not opened.rereadable:
+            raise CommandError(f"{opened.name} can be read only once; --passes {passes} needs a file.")
         if follow and not opened.grows:
             console.say(f"{opened.name} cannot grow: --follow will wait until it is interrupted.")
         options = RunOptions(
@@ -150,7 +156,7 @@ def train(
             seed=seed,
             shuffle="auto" if known is not None or shuffle is None else shuffle.value,
         )
-        with live_page(out, port, dashboard), console.stop_on_signals() as stopped:
+        with live_page(out, port, dashboard), closing(opened), console.stop_on_signals() as stopped:
             run = TrainingRun(out, opened, settings, engine, options)
             run.stop = lambda: (
                 stopped() or (samples is not None and run.progress.samples >= samples and run.trainer is not None)
@@ -183,8 +189,8 @@ def _check_folder(out: Path, resume: bool) -> None:
         raise CommandError(f"{out} is not empty. Continue with --resume, or choose another folder.")
 
 
-def _with_scale(settings: Settings, scale: Scale | None, new: bool) -> Settings:
-    """Choose how to scale: raw data are learned unless something else is asked for, or the rule cannot."""
+def _with_scale(settings: Settings, scale: Scale | None) -> Settings:
+    """Choose how to scale: raw data are learned unless something else is asked for."""
     if scale in DEPRECATED:
         console.say(
             f"--scale {scale} is deprecated and will be removed: --scale auto, the default, learns data in any units "

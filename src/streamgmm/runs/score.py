@@ -50,6 +50,7 @@ def score_rows(
             chunk = _drop_empty(chunk)
         report(chunk.bad)
         if not len(chunk.rows):
+            source.commit(chunk.position)
             continue
         found = _scores(mixture, saved, source, chunk)
         if threshold is not None:
@@ -59,6 +60,7 @@ def score_rows(
             found["log_likelihood"] = found["log_likelihood"] + _log_volume(saved.scaling, chunk.rows)
         empty = False
         yield found
+        source.commit(chunk.position)
     if empty:  # a file without rows still has a heading
         kinds = {"row": int, "log_likelihood": float, "component": int, "responsibility": float}
         kinds |= {} if threshold is None else {"p_value": float, "anomaly": bool}

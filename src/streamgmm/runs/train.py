@@ -335,12 +335,16 @@ class TrainingRun(SourceReader):
             run=self.record.facts(),
         )
         save_checkpoint(self.folder, saved)
+        self.source.commit(self.progress.position)
         self._saved = self.progress.samples, time.perf_counter()
 
     def _save_if_due(self) -> None:
         samples, at = self._saved
         new, late = self.progress.samples - samples, time.perf_counter() - at >= self.options.checkpoint_seconds
-        if self.trainer is not None and new and (late or new >= self.options.checkpoint_every):
+        held = self.source.needs_commit(self.progress.position)
+        if self.trainer is None and held:
+            self.source.commit(self.progress.position)  # there is no model yet that could be saved with these rows
+        if self.trainer is not None and (held or (new and (late or new >= self.options.checkpoint_every))):
             self.save(log_event=self._log.checkpoint_due)
 
     def _extend_fingerprint(self) -> None:

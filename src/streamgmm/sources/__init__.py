@@ -14,6 +14,7 @@ from pathlib import Path
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source
+from streamgmm.sources.broker_urls import without_secrets
 from streamgmm.sources.fingerprints import FINGERPRINT_BYTES, fingerprint, has_fingerprint
 from streamgmm.sources.reader_thread import read_ahead
 from streamgmm.sources.seekable import SeekableSource
@@ -38,10 +39,12 @@ __all__ = [
     "open_source",
     "read_ahead",
     "select_columns",
+    "without_secrets",
 ]
 
 _FILES = "a .npy, .npz, .csv, .ndjson, .parquet or .arrow file (text also .gz), a folder or .zip of images"
-_KINDS = f"{_FILES}, '-', kafka://host:port/topic, glyphs:A-J, or drift:sudden:5000:FIRST|SECOND"
+_BROKERS = "kafka://host:port/topic, redis://host:port/stream, mqtt://host:port/topic/#"
+_KINDS = f"{_FILES}, '-', {_BROKERS}, glyphs:A-J, or drift:sudden:5000:FIRST|SECOND"
 
 
 def open_source(
@@ -53,6 +56,7 @@ def open_source(
     missing: bool = False,
     follow: bool = False,
     seed: int = 0,
+    reader: str | None = None,
 ) -> Source:
     """Open a source by name.
 
@@ -60,7 +64,8 @@ def open_source(
     ----------
     text : str
         A file, a folder or zip file of images, ``-`` for standard input, ``kafka://host:port/topic``,
-        ``glyphs:A-E,F-J``, or ``drift:KIND:ROWS:FIRST|SECOND``.
+        ``redis://host:port/stream``, ``mqtt://host:port/topic/filter``, ``glyphs:A-E,F-J``, or
+        ``drift:KIND:ROWS:FIRST|SECOND``.
     columns : sequence of str or None, default=None
         Names of the features, or their numbers from 0, in the order in which the model learns them; None for all.
     id_column : str or None, default=None
@@ -73,8 +78,10 @@ def open_source(
         Whether the source may still grow. A last line without a line break is then left for later.
     seed : int, default=0
         Seed of synthetic sources.
+    reader : str or None, default=None
+        Name under which a broker remembers what this reader has not yet acknowledged; None to read only what arrives.
     """
-    options = ReadOptions(columns, id_column, skip_bad, missing, follow, seed)
+    options = ReadOptions(columns, id_column, skip_bad, missing, follow, seed, reader)
     if id_column is not None and id_column in (columns or ()):
         raise SourceError(f"column {id_column!r} is both a feature and the id; expected one or the other.")
     source = _open(text, options)
@@ -97,10 +104,18 @@ def _open(text: str, options: ReadOptions) -> Source:
         from streamgmm.sources.kafka import KafkaSource
 
         return KafkaSource(text, options)
+    if colon and scheme in ("redis", "rediss"):
+        from streamgmm.sources.redis_streams import RedisSource
+
+        return RedisSource(text, options)
+    if colon and scheme in ("mqtt", "mqtts"):
+        from streamgmm.sources.mqtt import MqttSource
+
+        return MqttSource(text, options)
     if colon and scheme == "drift":
         return _open_drift(text, options)
     if not Path(text).exists():
-        raise FileNotFoundError(f"{text} does not exist; expected {_KINDS}.")
+        raise FileNotFoundError(f"{without_secrets(text)} does not exist; expected {_KINDS}.")
     return _open_path(text, options)
 
 
@@ -149,7 +164,8 @@ def _open_drift(text: str, options: ReadOptions) -> Source:
     if not every.isdecimal():
         raise SourceError(f"{text} does not say after how many rows; expected drift:sudden:5000:FIRST|SECOND.")
     parts = [
-        _open(name, replace(options, follow=False, seed=options.seed + i)) for i, name in enumerate(names.split("|"))
+        _open(name, replace(options, follow=False, reader=None, seed=options.seed + i))
+        for i, name in enumerate(names.split("|"))
     ]
     return DriftSource(kind, parts, int(every), options.seed)
 

@@ -75,6 +75,8 @@ class ReadOptions:
         Whether the source may still grow. A last line without a line break is then left for later.
     seed : int, default=0
         Seed of synthetic sources.
+    reader : str or None, default=None
+        Name under which a broker remembers what this reader has not yet acknowledged; None to read only what arrives.
     """
 
     columns: Sequence[str] | None = None
@@ -83,6 +85,7 @@ class ReadOptions:
     missing: bool = False
     follow: bool = False
     seed: int = 0
+    reader: str | None = None
 
     @property
     def names_columns(self) -> bool:
@@ -117,6 +120,8 @@ class Source(ABC):
         Whether the source is a file or a folder, which ends and can be read again.
     left_out : list of str
         Names of columns that are not features because they hold no numbers; known once the first chunk was read.
+    rereadable : bool
+        Whether rows that were read can be read again.
 
     Examples
     --------
@@ -144,6 +149,7 @@ class Source(ABC):
     seekable: bool = False
     finite: bool = False
     left_out: Sequence[str] = ()
+    rereadable: bool = True
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
@@ -175,6 +181,30 @@ class Source(ABC):
         width : int
             Number of features.
         """
+        return
+
+    def needs_commit(self, position: Position | None) -> bool:
+        """Return whether more rows arrive only after ``commit``.
+
+        Parameters
+        ----------
+        position : dict or None
+            Position of the last chunk that was processed.
+        """
+        return False
+
+    def commit(self, position: Position | None) -> None:
+        """Called when all rows up to a position are safe, for sources that acknowledge rows to a broker.
+
+        Parameters
+        ----------
+        position : dict or None
+            Position of the last chunk that is part of a checkpoint.
+        """
+        return
+
+    def close(self) -> None:
+        """Release connections. Reading again opens them again."""
         return
 
     @property

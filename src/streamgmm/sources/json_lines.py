@@ -47,7 +47,7 @@ class JsonParser(LineParser):
         found: list[dict[str, Any]] = []
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
-                value = _load(line)
+                value = self.load(line)
                 found += [value] if isinstance(value, dict) and value else []
         if not found:
             return
@@ -61,8 +61,21 @@ class JsonParser(LineParser):
         if names and not self.feature_names:
             raise SourceError(f"{self.source} has no column of numbers; it has {', '.join(list(names)[:20])}.")
 
+    def load(self, line: bytes) -> Any:
+        """Return the value of a line; raise ``LineError`` if it is not JSON.
+
+        Parameters
+        ----------
+        line : bytes
+            A line.
+        """
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            raise LineError("is not JSON") from None
+
     def parse(self, line: bytes) -> tuple[list[float], Any]:
-        value = _load(line)
+        value = self.load(line)
         if isinstance(value, dict):
             return self._parse_object(value)
         if isinstance(value, list):
@@ -97,13 +110,6 @@ class JsonParser(LineParser):
             ),
             stacklevel=2,
         )
-
-
-def _load(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        raise LineError("is not JSON") from None
 
 
 def _item(values: list[Any], number: str) -> Any:

@@ -7,18 +7,16 @@ rows therefore depends on the topic, not on which partition answers first.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import parse_qsl, urlsplit
 
-import numpy as np
-
 from streamgmm.errors import MissingExtraError, Remedy, SourceError
-from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.json_lines import JsonParser
-from streamgmm.sources.kafka_messages import Messages, Vectors
+from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
+from streamgmm.sources.broker_urls import without_secrets
 from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
+from streamgmm.sources.message_parser import MessageParser
+from streamgmm.sources.messages import Messages
 
 BLOCK_BYTES = 1 << 22  # of one partition before the next one's turn, judged by the size of the first message
 CONSUMER_SETTINGS = {
@@ -57,7 +55,7 @@ class KafkaSource(Source):
         parts = urlsplit(url)
         self._topic = parts.path.strip("/")
         if not parts.netloc or not self._topic or "/" in self._topic:
-            raise SourceError(f"{url} does not name a topic; expected kafka://host:port/topic.")
+            raise SourceError(f"{without_secrets(url)} does not name a topic; expected kafka://host:port/topic.")
         settings = dict(parse_qsl(parts.query))
         if "plugin.library.paths" in settings:
             raise SourceError("plugin.library.paths is not allowed in the name of a source: it would load code.")
@@ -66,15 +64,11 @@ class KafkaSource(Source):
         try:
             self._consumer = client.Consumer({**CONSUMER_SETTINGS, **settings, "bootstrap.servers": parts.netloc})
         except client.KafkaException as problem:
-            raise SourceError(f"{url}: {problem.args[0]}.") from problem
-        self._parser, self._names_columns = JsonParser(self.name, options), options.names_columns
-        self._expected_bytes: int | None = None  # of a vector that the model can learn
-        self._width: int | None = None  # bytes of a vector
-        self._is_json: bool | None = None
+            raise SourceError(f"{without_secrets(url)}: {problem.args[0]}.") from problem
+        self._parser = MessageParser(self.name, options)
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._parser.expect(names, width)
-        self._expected_bytes = 4 * width
 
     @property
     def n_rows(self) -> int:
@@ -100,8 +94,7 @@ class KafkaSource(Source):
         check_position(start, "offsets", self.name)
         position = start or {}
         offsets = self._start_offsets(position, ranges)
-        if position.get("json") is not None:
-            self._is_json, self._width = position["json"], position["width"]
+        self._parser.restore(position)
         self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
         ends = {p: high for p, (_, high) in ranges.items()}
         reader = PartitionReader(self._client, self._consumer, self._topic, ends, offsets)
@@ -137,58 +130,26 @@ class KafkaSource(Source):
             turn = (turn + 1) % len(partitions)
             if block is None and (size := reader.first_size(p)) is not None:
                 block = max(100, min(4000, BLOCK_BYTES // max(1, size)))
-            if self._is_json is False and block:
-                reader.pack(self._width or 0, block)
+            if self._parser.is_json is False and block:
+                reader.pack(self._parser.width or 0, block)
             messages = reader.take(p, block or 1)
             if not len(messages):
                 continue
             offsets[p] = messages.offsets[-1] + 1
             if isinstance(messages, Messages):
-                self._detect_format(messages.values)
+                self._parser.detect(messages.values)
             first, row = row, row + len(messages)
             after = {
                 "row": row,
                 "offsets": {str(q): offset for q, offset in offsets.items()},
                 "turn": turn,
                 "block": block,
-                "json": self._is_json,
-                "width": self._width,
+                **self._parser.facts(),
             }
-            yield self._chunk(p, messages, first, after)
-
-    def _chunk(self, partition: int, messages: Messages | Vectors, first: int, position: Position) -> Chunk:
-        if isinstance(messages, Messages) and self._is_json:
-            chunk = self._parser.chunk(messages.values, first, position)
+            chunk = self._parser.chunk(messages, first, after, partial(_place, p, messages.offsets))
             self.feature_names, self.left_out = self._parser.feature_names, self._parser.left_out
-            return chunk
-        vectors = messages.packed(self._width or 0) if isinstance(messages, Messages) else messages
-        bad = []
-        for i, size in vectors.odd.items():
-            reason = f"has {size} bytes; expected a vector of float32 with {self._width} bytes, or JSON throughout"
-            bad.append(BadRow(first + i, reason))
-            if not self.skip_bad:
-                place = f"(partition {partition}, offset {vectors.offsets[i]})"
-                raise SourceError(f"row {first + i} of {self.name} {place} {reason}.", Remedy.SKIP_BAD_ROWS)
-        rows, numbers = vectors.rows, first + np.arange(len(vectors))
-        if bad:
-            good = np.delete(np.arange(len(rows)), list(vectors.odd))
-            rows, numbers = rows[good], numbers[good]
-        return Chunk(rows.view("<f4").astype(np.float32, copy=False), numbers, position, tuple(bad))
+            yield chunk
 
-    def _detect_format(self, values: list[bytes]) -> None:
-        """Let the first message that is not empty decide between JSON and vectors, and the majority on their size."""
-        first = next((v for v in values if v), None)
-        if self._is_json is not None or first is None:
-            return
-        try:
-            self._is_json = isinstance(json.loads(first), list | dict)
-        except (ValueError, RecursionError):
-            self._is_json = False
-        if not self._is_json and self._names_columns:
-            raise SourceError(f"{self.name} contains vectors, whose columns have no names.", Remedy.DROP_COLUMNS)
-        sizes = Counter(len(v) for v in values if v and not len(v) % 4)
-        if not self._is_json and not sizes:
-            raise SourceError(
-                f"the first message of {self.name} has {len(first)} bytes; expected JSON or a vector of float32."
-            )
-        self._width = None if self._is_json else self._expected_bytes or sizes.most_common(1)[0][0]
+
+def _place(partition: int, offsets: list[int], number: int) -> str:
+    return f"partition {partition}, offset {offsets[number]}"

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import Any
 
 from streamgmm.errors import SourceError
-from streamgmm.sources.kafka_messages import Messages, VectorBlocks, Vectors
+from streamgmm.sources.messages import Messages, VectorBlocks, Vectors
 
 TIMEOUT_SECONDS = 10.0  # to wait for the brokers
 BUFFER_BYTES = 1 << 24  # for all partitions; one that fills more than its share pauses

@@ -12,7 +12,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 try:
@@ -72,6 +74,11 @@ class RunRecord:
 def model_path(path: Path) -> Path:
     """Return the model file of a run folder, or the path itself if it is not a folder."""
     return path / MODEL if path.is_dir() else path
+
+
+def reader_name(folder: Path) -> str:
+    """Return a name under which brokers can remember the reader of a run: the same whenever it is resumed here."""
+    return sha256(f"{gethostname()}:{folder.resolve()}".encode()).hexdigest()[:12]
 
 
 @contextmanager

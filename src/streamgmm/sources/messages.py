@@ -1,4 +1,4 @@
-"""Messages of a Kafka topic: as they arrived, or packed into arrays."""
+"""Messages of brokers: as they arrived, or packed into arrays."""
 
 from __future__ import annotations
 
