@@ -17,6 +17,7 @@ from streamgmm.sources.line_parser import MISSING_VALUES
 from streamgmm.sources.numpy_files import read_arrays
 
 INSPECTED = 1000  # lines that decide which columns hold numbers
+ROWS_PER_CLASS = 5  # on average; labels with fewer are no classes
 PAIRS = (("x_train", "x_test", "y_train", "y_test"), ("X_train", "X_test", "y_train", "y_test"))
 SINGLES = (("x", "y"), ("X", "y"))
 
@@ -145,4 +146,6 @@ def _checked(samples: SampleSet) -> SampleSet:
             f"{samples.name} has {n_train} of {len(rows)} rows for training; expected some for each part."
         )
     labels = None if samples.labels is None else samples.labels[whole]
+    if labels is not None and (count := len(np.unique(labels))) * ROWS_PER_CLASS > len(labels):
+        labels, notes = None, (*notes, f"labels with {count:,} values for {len(rows):,} rows, not taken for classes")
     return SampleSet(samples.name, rows, samples.columns, labels, n_train, notes)
