@@ -284,6 +284,7 @@ class TestReports:
         arguments = ["x.npy", "--components", 2, "--splits", 5, "--seeds", 1, "--jobs", 1, "--out", "r.md"]
         ended = invoke("compare", *arguments, folder=tmp_path)
         assert ended.code == 130
+        assert "interrupted after 3 of 5 measurements" in ended.words
         text = (tmp_path / "r.md").read_text(encoding="utf8")
         assert text.startswith("INCOMPLETE: 3 of 5 measurements")
         assert "| x.npy | 60 × 3 | 2 |" in text

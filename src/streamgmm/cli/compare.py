@@ -119,6 +119,9 @@ def _run(plan: Plan, jobs: int, out: Path | None, as_json: bool) -> None:
                 cells.remove(cell := (task.block, task.subject, task.components))
                 if cell not in cells:  # a row of a table is complete
                     write()
+    except KeyboardInterrupt:
+        console.complain(f"interrupted after {len(report.results):,} of {len(tasks):,} measurements")
+        raise
     finally:
         if report.results:
             write()
