@@ -110,7 +110,7 @@ def _columns_of_numbers(path: Path, label: str | None) -> tuple[list[str], list[
     names = lines[0] if unique else [str(i) for i in range(width)]
     place = lines[0].index(label) if heading and label in lines[0] else None
     if len(texts) == width:
-        raise SourceError(f"{path.name} has no column of numbers; expected at least one.")
+        raise SourceError(f"{path.name} has no column of numbers; expected at least one, and commas between columns.")
     features = [(i, name) for i, name in enumerate(names) if i != place and name != label]
     return [n for i, n in features if i not in texts], [n for i, n in features if i in texts]
 
