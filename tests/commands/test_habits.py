@@ -41,6 +41,7 @@ MISTAKES = {
     "score": ["nothing", "nothing.csv"],
     "sample": ["nothing", "--out", "s.csv"],
     "plot": ["nothing"],
+    "compare": ["nothing.csv"],
     "dashboard": ["run", "--address", "example.org"],
     **{name: ["--dataset", "nosuch"] for name in COMMANDS if name.startswith("paper ")},
 }

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from streamgmm.cli import console
+from streamgmm.cli.compare import compare
 from streamgmm.cli.dashboard import dashboard
 from streamgmm.cli.demo import demo
 from streamgmm.cli.options import common_options
@@ -44,7 +45,7 @@ def _root(
     """Gaussian mixture models that learn from streams."""
 
 
-for _command in (demo, train, score, sample, plot, dashboard):
+for _command in (demo, train, score, sample, plot, dashboard, compare):
     app.command(_command.__name__)(common_options(_command))
 app.add_typer(paper, name="paper")
 

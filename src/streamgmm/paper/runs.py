@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import platform
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import streamgmm
+from streamgmm.paper.processes import call_in_processes
 from streamgmm.progress import live_line
 from streamgmm.storage.atomic import write_atomically
 
@@ -96,21 +94,13 @@ def measure_all(runs: Iterable[Run], measure: Measure, folder: Path, jobs: int, 
     missing = [run for name, run in wanted.items() if name not in results]
     if not missing:
         return {name: results[name] for name in wanted}
-    with live_line(label, len(wanted)) as show:
+    with live_line(label, len(wanted)) as show, closing(call_in_processes(measure, missing, jobs)) as measured:
         show(len(results), None)
-        processes = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
-        with _one_thread_each(), processes as pool:
-            pending = {pool.submit(measure, run): run for run in missing}
-            try:
-                for done in as_completed(pending):
-                    run = pending[done]
-                    record = {"run": asdict(run), "versions": versions(), "results": done.result()}
-                    write_atomically(folder / run.file, json.dumps(record).encode())
-                    results[run.file] = record["results"]
-                    show(len(results), None)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        for run, found in measured:
+            record = {"run": asdict(run), "versions": versions(), "results": found}
+            write_atomically(folder / run.file, json.dumps(record).encode())
+            results[run.file] = found
+            show(len(results), None)
     return {name: results[name] for name in wanted}
 
 
@@ -125,32 +115,6 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent ends, even if that is killed."""
-
-    def wait(parent: Any) -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, args=(parent_process(),), daemon=True).start()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Limit processes that start meanwhile to one thread; libraries read these variables on import."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -100,6 +100,21 @@ def open_npz(path: Path) -> ArraySource:
         return ArraySource(path.name, _checked(path, lambda: arrays[chosen]))
 
 
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Read all arrays of a ``.npz`` file by name, or the one of a ``.npy`` file as ``x``.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+    found = _load(path)
+    if isinstance(found, np.ndarray):
+        return {"x": found}
+    with found as arrays:
+        return _checked(path, lambda: {name: arrays[name] for name in arrays})
+
+
 def _load(path: Path, **settings: Any) -> Any:
     return _checked(path, lambda: np.load(path, allow_pickle=False, **settings))
 
