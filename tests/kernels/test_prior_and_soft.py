@@ -46,7 +46,12 @@ class Learner:
         features = self.p.n_features
         ν, m, added, least = self.prior[:, :features].astype(np.float64)
         v = self.variances[:, :features].astype(np.float64)
-        return {"model": plain(self.p), "v": v, "n": self.counts.copy(), "prior": (self.evidence.copy(), ν, m, added, least)}
+        return {
+            "model": plain(self.p),
+            "v": v,
+            "n": self.counts.copy(),
+            "prior": (self.evidence.copy(), ν, m, added, least),
+        }
 
     def steps(self, samples: Samples, sigma: float, **settings: Any) -> Steps:
         step = NaturalStep(*GROWTH, BOUNDS, **settings)

@@ -143,7 +143,7 @@ def train(
                 seed=seed,
                 reader=reader_name(out),
             )
-        if passes > 1 and not follow and not opened.rereadable:
+        if passes not in (None, "auto", "1") and not follow and not opened.rereadable:
             raise CommandError(f"{opened.name} can be read only once; --passes {passes} needs a file.")
         if follow and not opened.grows:
             console.say(f"{opened.name} cannot grow: --follow will wait until it is interrupted.")

@@ -65,8 +65,12 @@ class Replica:
             raise ValueError(f"tensor 'typical_loss' has shape {found}; expected ({TYPICAL_NUMBERS},)")
         typical = aligned_copy(named["typical_loss"].astype(np.float64))
         frame = named.get("frame")
-        if frame is not None and (frame.shape != (FRAME_ROWS, parameters.n_features) or frame.dtype != parameters.dtype):
-            raise ValueError(f"tensor 'frame' is {frame.dtype} {frame.shape}; expected {FRAME_ROWS, parameters.n_features}")
+        if frame is not None and (
+            frame.shape != (FRAME_ROWS, parameters.n_features) or frame.dtype != parameters.dtype
+        ):
+            raise ValueError(
+                f"tensor 'frame' is {frame.dtype} {frame.shape}; expected {FRAME_ROWS, parameters.n_features}"
+            )
         return Replica(parameters, self.state.restored(own), typical, None if frame is None else aligned_copy(frame))
 
 

@@ -205,9 +205,7 @@ class Mixture:
         found = self._parameters.kind.score(self._parameters, x, factor)
         if len(self._constant):
             lost = NEVER_SEEN * self._differing(x, factor).sum(1)
-            found = found._replace(
-                log_likelihood=found.log_likelihood - lost, max_component=found.max_component - lost
-            )
+            found = found._replace(log_likelihood=found.log_likelihood - lost, max_component=found.max_component - lost)
         return found
 
     def _differing(self, x: npt.ArrayLike, factor: float) -> npt.NDArray[np.bool_]:

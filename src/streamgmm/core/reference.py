@@ -224,9 +224,7 @@ def distortion(v: Array, p_max: float) -> Array:
     return np.array([sum(q if q < 1 else 1 + np.log(q) for q in p_max * row) for row in v])
 
 
-def influence(
-    loss: float, typical: Typical, D: int
-) -> tuple[float, float, Typical]:
+def influence(loss: float, typical: Typical, D: int) -> tuple[float, float, Typical]:
     """[E20] Share of a sample with this loss in a step, the loss to report, and the typical loss from now on.
 
     ``typical`` is (n, level, deviation, room, outside); (0, 0, 0, ρ, 0) before the first sample, where ρ is 1, or 0 for
@@ -279,7 +277,7 @@ def frame_sums(x: Array, m: Array, u: Array, usual: Array, clip: Array) -> Array
 
 
 def with_prior(v: Array, N: Array, ν: Array, m: Array, added: Array, least: Array) -> Array:
-    """[E24] (N v + m ν)/(N + m) + added, at least the smallest variance: v (K, D), N (K,) received in all, others (D,)."""
+    """[E24] (N v + m ν)/(N + m) + added, at least the smallest variance: v (K, D), N (K,), others (D,)."""
     n = N[:, None]
     return np.maximum((n * v + m * ν) / (n + m) + added, least)
 

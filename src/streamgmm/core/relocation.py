@@ -122,7 +122,8 @@ def _apply(fit: Fit, move: Move, half: Halves) -> None:
     masses, means, variances = fit.masses, fit.parameters.means, fit.parameters.kind.variances(fit.moments)
     k, i, j = move
     share = masses[i] / (masses[i] + masses[j])
-    means[i], variances[i] = _pooled(share, *(np.float64(a) for a in (means[i], means[j], variances[i], variances[j])))
+    pair = (means[i], means[j], variances[i], variances[j])
+    means[i], variances[i] = _pooled(share, *(np.array(values, np.float64) for values in pair))
     masses[i] += masses[j]
     masses[[j, k]] = half.shares * masses[k]
     means[[j, k]], variances[[j, k]] = half.means, half.variances

@@ -90,7 +90,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         True widens the annealing again, and raises the rates, when the objective suddenly falls.
     scale : {"auto", "none"}, default="auto"
         ``"auto"`` learns raw data: features are standardised inside the model, and everything that the model shows is
-        in the units of the data. ``"none"`` learns numbers as they are, without a prior, which suits features in [0, 1].
+        in the units of the data. ``"none"`` learns numbers as they are, without a prior: for features in [0, 1].
     allow_nan : bool, default=False
         True takes NaN for a missing value: a row is learned and scored on the features it has.
     n_epochs : int or "auto", default="auto"

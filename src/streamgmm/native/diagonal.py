@@ -54,9 +54,9 @@ class Moments(NamedTuple):
     """Running moments of the components: means and variances (as ``padded`` makes them), and masses (K,).
 
     The natural rule needs the model's own means here, and its counts as masses. Stochastic EM needs the model's own
-    means unless it accumulates. [E24] ``prior`` (4, stride) is the variance that a prior expects, its weight in samples,
-    what is added to a variance, and the smallest variance; ``evidence`` (K,) is the weight that each component has received in all. Give
-    both or neither.
+    means unless it accumulates. [E24] ``prior`` (4, stride) is the variance that a prior expects, its weight in
+    samples, what is added to a variance, and the smallest variance; ``evidence`` (K,) is the weight that each component
+    has received in all. Give both or neither.
     """
 
     means: Floats

@@ -46,8 +46,8 @@ class Prior(NamedTuple):
     """[E24] A prior on variances.
 
     ``rows`` (4, D), in the layout of the kind, are the variance that the prior expects of each feature, the number of
-    samples it counts like, what is added to a variance, and the smallest variance. ``evidence`` (K,) is the weight that each component has received
-    in all: the prior fades with it.
+    samples it counts like, what is added to a variance, and the smallest variance. ``evidence`` (K,) is the weight that
+    each component has received in all: the prior fades with it.
     """
 
     rows: Floats

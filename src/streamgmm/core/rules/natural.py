@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.batch_em import Fit, Sheet
 from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.refinement import refine
-from streamgmm.core.batch_em import Fit, Sheet
 from streamgmm.core.rules import restarts
 from streamgmm.core.rules.base import Context, Rule, merge_parameters, plain_numbers
 from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
