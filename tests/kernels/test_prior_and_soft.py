@@ -98,7 +98,7 @@ def test_natural_steps(
     x = rows_in(frame, rng.normal(0, 1, (4 * batch_size, features)))
     x = with_gaps(x) if gaps else x
     shares = rng.uniform(0.1, 1, len(x)) if weighted else None
-    z = eq.in_frame(x.astype(np.float64), *frame[:2].astype(np.float64))
+    z = eq.in_frame(x.astype(np.float64), *frame[:2].astype(np.float64), frame[2] != 0)
     a = np.ones(len(x)) if shares is None else shares
     now, losses, received, several = own.plain(), [], np.zeros(components), 0
     g = smoothing_matrix(torus(components), sigma)

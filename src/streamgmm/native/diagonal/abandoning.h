@@ -18,17 +18,17 @@ template <> constexpr double for_sure<float> = 1 - 1e-5;
 constexpr std::size_t trial_samples = 8;
 constexpr double worth_it = 0.7; // fraction of a full scan; if abandoning costs more, it stops until the next call
 
-// How far apart components are in each feature, in units of their standard deviation.
+// How far away samples with this variance are from each component in each feature, in units of its standard deviation.
 // IN m, OUT apart[stride], scratch centre[stride].
-template <class T> inline void tell_apart(const Model<T> &m, T *apart, T *centre) {
+template <class T> inline void tell_apart(const Model<T> &m, T variance, T *apart, T *centre) {
     for (std::size_t d = 0; d < m.stride; ++d) apart[d] = centre[d] = T(0);
     const T share = T(1) / T(m.components);
     for (std::size_t k = 0; k < m.components; ++k)
         for (std::size_t d = 0; d < m.stride; ++d) centre[d] += share * m.means[k * m.stride + d];
     for (std::size_t k = 0; k < m.components; ++k)
         for (std::size_t d = 0; d < m.stride; ++d) {
-            const T z = (m.means[k * m.stride + d] - centre[d]) * m.scales[k * m.stride + d];
-            apart[d] += share * z * z;
+            const T away = m.means[k * m.stride + d] - centre[d], scale = m.scales[k * m.stride + d];
+            apart[d] += share * (away * away + variance) * (scale * scale);
         }
 }
 
@@ -71,11 +71,11 @@ template <class T> inline void follow(const Model<T> &m, Scout<T> &scout, std::s
     copy_chosen(scout, m.scales + k * m.stride, scout.scales + k * scout.level, apart);
 }
 
-// Chooses features for the steps of one call.  IN m, INOUT scratch.
-template <class T> inline void prepare(const Model<T> &m, Scratch<T> &scratch) {
+// Chooses features for the steps of one call. Samples of a frame have the variance 1.  IN m, x, INOUT scratch.
+template <class T> inline void prepare(const Model<T> &m, const Input<T> &x, Scratch<T> &scratch) {
     Scout<T> &scout = scratch.scout;
     if (!scout.active) return;
-    tell_apart(m, scout.apart, scratch.samples);
+    tell_apart(m, x.frame.shift ? T(1) : T(0), scout.apart, scratch.samples);
     largest_first(scout.apart, m.features, scout.order, scout_levels * scout.level);
     for (std::size_t k = 0; k < m.components; ++k) follow(m, scout, k);
     scout.tried = scout.spent = 0;

@@ -72,7 +72,7 @@ inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, con
 template <class T>
 void natural_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, Filter g, NaturalStep step,
                    Scratch<T> scratch, Report report) {
-    prepare(m, scratch);
+    prepare(m, x, scratch);
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
     for (std::size_t t = 0; t < steps; ++t) {
         if (scratch.batch == 1) {

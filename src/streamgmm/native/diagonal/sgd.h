@@ -78,7 +78,7 @@ template <class T> inline void sgd_batch(Model<T> &m, const Filter &g, const Sgd
 // INOUT m; IN x[steps * batch, features]; OUT report.
 template <class T>
 void sgd_steps(Model<T> m, Input<T> x, std::size_t steps, Filter g, SgdStep step, Scratch<T> scratch, Report report) {
-    prepare(m, scratch);
+    prepare(m, x, scratch);
     for (std::size_t t = 0; t < steps; ++t) {
         softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
         if (scratch.batch == 1) {
