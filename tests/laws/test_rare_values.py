@@ -25,7 +25,7 @@ def sparse(count: int, seed: int = 0) -> np.ndarray:
 
 class TestSparseColumns:
     def test_rare_values_cost_no_more_than_they_must(self) -> None:
-        """A Gaussian with the variance of the column loses about x²/2V for a rare value: not thousands of times that."""
+        """A Gaussian with the variance of the column loses about x²/2V for a rare value."""
         x, test = sparse(40_000), sparse(10_000, seed=1)
         model = StreamingGaussianMixture(16, random_state=0).partial_fit(x)
         gaussian = -0.5 * (np.log(2 * np.pi * x.var(0)) + (test - x.mean(0)) ** 2 / x.var(0)).sum(1)
