@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +90,7 @@ def converge(sheet: Sheet, fit: Fit) -> float:
     for iteration in range(MOST_ITERATIONS):
         likelihood = iterate(sheet, fit)
         if iteration >= OPENING and iteration % INTERVAL == 0:
-            _, gradient = leave_one_out(left_out, fit)
-            gradient *= len(sheet) / len(left_out)
+            gradient = leave_one_out(left_out, fit).gradient * (len(sheet) / len(left_out))
             step = np.clip(gradient / np.sqrt(4 * len(fit.masses)), -0.5, 0.5)
             rows = fit.prior.rows[:, : len(gradient)]
             rows[0] = np.where(rows[1] < 1e20, np.clip(rows[0] * np.exp(step), *EXPECTED), rows[0])
@@ -124,8 +123,15 @@ def responsibilities(scores: Numbers) -> Numbers:
     return np.asarray(r / r.sum(1, keepdims=True))
 
 
-def leave_one_out(sheet: Sheet, fit: Fit) -> tuple[float, Numbers]:
-    """[E26] Leave-one-out log-likelihood of samples, and its gradient with respect to log expected, (D,)."""
+class LeftOut(NamedTuple):
+    """Leave-one-out log-likelihood of each sample (N,), and the gradient of their sum for log expected, (D,)."""
+
+    scores: Numbers
+    gradient: Numbers
+
+
+def leave_one_out(sheet: Sheet, fit: Fit) -> LeftOut:
+    """[E26] Score samples under the mixture that has not learned them."""
     p, masses, z = fit.parameters, fit.masses, sheet.samples
     scores = p.kind.component_scores(p, z)
     row, component = near_pairs(scores)
@@ -151,7 +157,7 @@ def leave_one_out(sheet: Sheet, fit: Fit) -> tuple[float, Numbers]:
     q = np.exp(found - top[row])
     sums = np.bincount(row, q, len(z))
     q *= (sheet.counts / sums)[row]
-    return float(sheet.counts @ (top + np.log(sums))), np.asarray(q.astype(np.float32) @ slopes, np.float64)
+    return LeftOut(top + np.log(sums), np.asarray(q.astype(np.float32) @ slopes, np.float64))
 
 
 def near_pairs(scores: Numbers) -> Pairs:

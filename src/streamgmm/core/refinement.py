@@ -34,4 +34,5 @@ def refine(sheet: Sheet, fit: Fit) -> Fit:
 
 def _promise(sheet: Sheet, fit: Fit) -> float:
     """What samples may expect to score that were not learned."""
-    return leave_one_out(sheet.some(LEFT_OUT), fit)[0]
+    some = sheet.some(LEFT_OUT)
+    return float(some.counts @ leave_one_out(some, fit).scores)

@@ -195,6 +195,14 @@ class Standardisation:
         self._set_prior(main, np.zeros(samples.shape[1], np.bool_))
         return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
 
+    def left_out_scores(self, main: Replica, rows: Rows) -> npt.NDArray[np.float64] | None:
+        """Return the log-likelihood of rows as if they had not been learned; None if the rule cannot."""
+        if self._frame is None:
+            return None
+        samples = self._frame.samples_of_rows(rows)
+        found = self._rule.left_out_scores(main.state, main.parameters, samples, self._bounds)
+        return None if found is None else found + self.offset
+
     def answer(self, main: Replica, context: Context) -> Parameters:
         """Return parameters in the units of the rows, with the variances that components really have."""
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)

@@ -313,6 +313,10 @@ class Rule(ABC, Generic[S]):
         """
         return False
 
+    def left_out_scores(self, state: S, parameters: Parameters, samples: Any, bounds: Bounds) -> Any:
+        """Return the score of samples (N, D) as if they had not been learned; None if the rule cannot."""
+        return None
+
     @property
     def supports_gaps(self) -> bool:
         """Whether samples may have gaps."""
