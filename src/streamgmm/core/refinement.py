@@ -12,12 +12,12 @@ from streamgmm.core.relocation import relocated
 MOST_MOVES = 20
 
 
-def refine(sheet: Sheet, fit: Fit) -> Fit:
-    """Return a fit to all samples, from ``fit`` on, which changes."""
+def refine(sheet: Sheet, fit: Fit, moves: int = MOST_MOVES) -> Fit:
+    """Return a fit to all samples, from ``fit`` on, which changes, with at most so many attempts to move components."""
     converge(sheet, fit)
     most = max(1, len(fit.masses) // 4)
     promise = _promise(sheet, fit)
-    for _ in range(MOST_MOVES):
+    for _ in range(moves):
         moved = relocated(sheet, fit, most)
         if moved is None:
             break

@@ -13,7 +13,7 @@ from streamgmm.core.batch_em import Fit, Sheet, leave_one_out
 from streamgmm.core.covariance import Bounds, Prior, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.refinement import refine
+from streamgmm.core.refinement import MOST_MOVES, refine
 from streamgmm.core.rules import restarts
 from streamgmm.core.rules.base import Context, Rule, merge_parameters, plain_numbers
 from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
@@ -204,7 +204,9 @@ class Natural(Rule[NaturalState]):
         if counts is None:
             counts = np.ones(len(samples))
         sheet = Sheet(samples[counts > 0].astype(parameters.dtype), counts[counts > 0])
-        fit = refine(sheet, Fit(parameters, state.moments, state.prior, bounds).copy())
+        # moves raise the likelihood, which is not what a regularised mixture is for: they rank anomalies worse
+        attempts = MOST_MOVES if self.reg_covar == 0 else 0
+        fit = refine(sheet, Fit(parameters, state.moments, state.prior, bounds).copy(), attempts)
         parameters.assign(fit.parameters)
         state.moments.assign(fit.moments)
         state.weights[:], state.counts[:] = fit.parameters.weights, np.maximum(fit.masses, 1.0)
