@@ -22,6 +22,7 @@ WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, f
 JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
 REPLACED = 0.9  # and from which nothing of what components know about it is left
 MANY = 20  # unusual values that it takes to say so
+RARE = 0.02  # share of unusual values below which each of them is summed
 CLIP = 30.0  # deviations, of the values that are not the usual one, up to which values are summed
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
 STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis")
@@ -126,10 +127,10 @@ class Frame:
         memory : float
             Samples that the running statistics cover, at most.
         every : int
-            Samples that each of those that were summed stands for, in features that vary.
+            One step in so many was summed.
         """
         shift, unit = self.shift, self.unit
-        known, unusual, far, sums, squares, fourths = self.values[FRAME_SUMS:].astype(np.float64)
+        known, unusual, far, sums, squares, fourths = self._sums(every)
         self.values[FRAME_SUMS:] = 0
         n = np.maximum(known, 1)
         mean_z, square_z = sums / n, squares / n
@@ -140,8 +141,6 @@ class Frame:
         woke = still & np.where(unseen, spread > tiny, squares > 0)
         jumped = self.varies & (far > JUMPED * n) & (unusual >= MANY)
         replaced = jumped & (far > REPLACED * n)
-        stands_for = np.where(self.varies, every, 1)  # the kernel sums every value of features that do not vary
-        known, unusual = stands_for * known, stands_for * unusual
         self._merge_kurtosis(known, fourths / n, square_z, memory)
         self._merge(known, unusual, mean, spread, memory)
         anew = woke | jumped
@@ -154,6 +153,18 @@ class Frame:
         self.variance[anew] = np.maximum(about, np.finfo(np.float64).tiny)[anew]
         self.values[1][woke & (sums < 0)] *= -1  # a mirrored feature wakes mirrored
         return self._move(shift, unit, fresh=woke | replaced, anyway=anew | first)
+
+    def _sums(self, every: int) -> Numbers:
+        """Return what the kernel has summed, for all samples: (6, D).
+
+        Each step that was summed stands for ``every`` of them. Unusual values of watched features were summed always.
+        """
+        sums = self.values[FRAME_SUMS:].astype(np.float64)
+        watched = self.values[2] != 1
+        value = np.where(watched, (np.nan_to_num(self.values[3].astype(np.float64)) - self.shift) * self.unit, 0.0)
+        usual = (sums[0] - sums[1]) * np.array([np.ones_like(value), np.zeros_like(value), np.zeros_like(value),
+                                                value, value**2, value**4])  # fmt: skip
+        return np.where(watched, sums + (every - 1) * usual, every * sums)
 
     def _merge_kurtosis(self, known: Numbers, fourth: Numbers, square: Numbers, memory: float) -> None:
         """Add the fourth powers of new values, about the present location, to the running ones."""
@@ -182,7 +193,7 @@ class Frame:
         ratio = np.where(self.varies, self.variance * unit**2, 1.0)
         far = np.where(self.varies, np.abs((self.mean - shift) * unit), 0.0)
         if not (anyway.any() or (far > FAR).any() or (ratio > WIDE).any() or (ratio < 1 / WIDE).any()):
-            self.values[4] = self._clips()
+            self._watch()
             return None
         self._settle()
         return Move((self.shift - shift) * unit, self.unit / unit, fresh)
@@ -193,7 +204,13 @@ class Frame:
         still = np.where(self.mean != 0, 1 / np.where(self.mean != 0, np.abs(self.mean), 1.0), 1.0)
         unit = np.where(self.varies, 1 / np.sqrt(np.where(self.varies, self.variance, 1.0)), still)
         sign = np.sign(self.values[1])
-        self.values[0], self.values[1], self.values[2] = self.mean, sign * unit, self.varies
+        self.values[0], self.values[1] = self.mean, sign * unit
+        self._watch()
+
+    def _watch(self) -> None:
+        """Set activity and clip of each feature."""
+        rare = self.varies & ~np.isnan(self.values[3]) & (self.unusual_share < RARE)
+        self.values[2] = np.where(rare, 2, self.varies)
         self.values[4] = self._clips()
 
     def _clips(self) -> Numbers:

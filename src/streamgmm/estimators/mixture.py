@@ -12,7 +12,6 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_array, validate_data
 
-from streamgmm.core.passes import MOST_REFINED, passes_for
 from streamgmm.core.rows import float_type
 from streamgmm.core.rules import Rule
 from streamgmm.core.scaling import Scaling, warn_of_scale
@@ -21,17 +20,14 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.engines import engine_for, thread_count
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
+from streamgmm.estimators.fitting import FitOptions, fit_rows
 from streamgmm.estimators.validation import (
     refuse_changes,
     refuse_unfit,
     seed_of,
-    warn_of_damped_rows,
-    warn_of_few_rows,
-    warn_of_few_samples,
     warn_of_scaling,
 )
-from streamgmm.estimators.weights import Repeats, Weights, check_counts, portions
-from streamgmm.progress import live_line
+from streamgmm.estimators.weights import Weights, check_counts, portions
 from streamgmm.storage import SavedModel, load_model, save_model
 
 FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
@@ -73,8 +69,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     annealing : bool, default=True
         False fixes the width and the learning rate at their minimum.
     mean_range : float, default=0.1
-        Means start uniformly in ±mean_range, in deviations of a feature (in the units of the data with
-        ``scale="none"``).
+        Means start uniformly in ±mean_range, in deviations of a feature, or in its units with ``scale="none"``.
     precision_max : float or None, default=None
         Largest precision of a feature, in the units of the data; its inverse is the smallest variance. None sets no
         limit: a prior tied to the variance of each feature keeps variances from vanishing (20 with ``scale="none"``).
@@ -254,29 +249,9 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         rows = self._check_first_rows(X)
         weights = check_counts(sample_weight, len(rows))
         trainer = self._make_trainer(rows)
-        length = len(rows) if weights is None else len(Repeats(weights))
-        epochs = passes_for(self.n_epochs, trainer.schedule.period, length)
-        with live_line("fit", length * epochs, enabled=bool(self.verbose)) as show:
-            for epoch in range(epochs):
-                rng = trainer.rng if self.shuffle else None
-                for done, piece, shares in portions(rows, trainer.dtype, weights, rng):
-                    checks = trainer.feed(piece, shares=shares, more=True)
-                    show(epoch * length + done, checks[-1] if checks else None)
-                if epoch == 0 and epochs > 1:
-                    trainer.end_pass()
-            trainer.flush()
-            refined = False
-            if self.n_epochs == "auto" and rows.size * self.n_components <= MOST_REFINED:
-                refined = trainer.refine(rows.astype(np.float64), weights)
-            show(length * epochs, trainer.current())
-        self._remember_features(X)
+        fit_rows(trainer, rows, weights, FitOptions(self.n_epochs, bool(self.shuffle), bool(self.verbose)))
+        validate_data(self, X, reset=True, skip_check_array=True)
         self._take(trainer)
-        if len(rows) < self.n_components:
-            warn_of_few_rows(len(rows), self.n_components)
-        elif self.annealing and not trainer.finished:
-            warn_of_few_samples(trainer, epochs, length)
-        if not refined:
-            warn_of_damped_rows(trainer)
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
@@ -394,9 +369,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def _check_first_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Validate rows to start from; raise before anything of an earlier training has changed."""
         self._check_parameters()
-        rows: npt.NDArray[Any] = check_array(
-            X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self
-        )
+        rows: Any = check_array(X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self)
         refuse_unfit(rows, float_type(rows), threads=thread_count(self.n_jobs), gaps=bool(self.allow_nan))
         if self.scale == "none":
             warn_of_scale(rows, self.precision_max or 20.0)
@@ -408,17 +381,14 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def _begin(self, X: npt.ArrayLike, rows: npt.NDArray[Any]) -> None:
         """Get ready to learn from data like X, whose validated rows are given."""
-        self._remember_features(X)
         self._take(self._make_trainer(rows))
+        validate_data(self, X, reset=True, skip_check_array=True)
 
     def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
         """Learn from validated rows."""
         for _, piece, shares in portions(rows, self._trainer.dtype, weights):
             self._trainer.feed(piece, shares=shares, more=True)
         self._trainer.settle()
-
-    def _remember_features(self, X: npt.ArrayLike) -> None:
-        validate_data(self, X, reset=True, skip_check_array=True)
 
     def _take(self, trainer: Trainer) -> None:
         """Continue from a trainer with the parameters of this moment."""

@@ -84,7 +84,7 @@ def warn_of_few_rows(rows: int, components: int) -> None:
         f"{rows} rows are fewer than the {components} components: some components describe none. "
         "Lower n_components, or provide more data.",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
@@ -95,7 +95,7 @@ def warn_of_damped_rows(trainer: Trainer) -> None:
             f"{trainer.n_damped} of {trainer.n_samples} samples were so extreme that they had little influence. "
             "Look at their values: n_rows_damped_ counts them.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -109,5 +109,5 @@ def warn_of_few_samples(trainer: Trainer, n_epochs: int, length: int) -> None:
         f"Raise n_epochs (now {n_epochs}) to about {max(enough, 2 * n_epochs)}, "
         f"lower period (now {period}), or provide more data.",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -31,7 +31,10 @@ inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std
     for (std::size_t d = features; d < stride; ++d) to[d] = T(0);
     if (!x.frame.shift) return;
     for (std::size_t d = 0; summed && d < features; ++d) sum_value(x.frame, to, d);
-    for (std::size_t i = 0; !summed && i < x.frame.still_count; ++i) sum_value(x.frame, to, x.frame.still[i]);
+    for (std::size_t i = 0; !summed && i < x.frame.watched_count; ++i) {
+        const std::size_t d = x.frame.watched[i];
+        if (to[d] != x.frame.usual[d] && to[d] == to[d]) sum_value(x.frame, to, d);
+    }
     // a loop of its own: fused with the product above, bytes would differ from the numbers they are
     for (std::size_t d = 0; d < features; ++d) {
         const T z = (to[d] - x.frame.shift[d]) * x.frame.unit[d];

@@ -1,0 +1,46 @@
+"""What ``fit`` does with its rows: passes, refinement, and warnings about the result."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.passes import MOST_REFINED, passes_for
+from streamgmm.core.trainer import Trainer
+from streamgmm.estimators.validation import warn_of_damped_rows, warn_of_few_rows, warn_of_few_samples
+from streamgmm.estimators.weights import Repeats, Weights, portions
+from streamgmm.progress import live_line
+
+
+class FitOptions(NamedTuple):
+    """Number of passes, whether each takes the rows in random order, and whether to show progress."""
+
+    n_epochs: int | str
+    shuffle: bool
+    verbose: bool
+
+
+def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
+    """Make all passes over rows, and refine the result if there are few; warn if it may not be relied on."""
+    length = len(rows) if weights is None else len(Repeats(weights))
+    epochs = passes_for(options.n_epochs, trainer.schedule.period, length)
+    with live_line("fit", length * epochs, enabled=options.verbose) as show:
+        for epoch in range(epochs):
+            rng = trainer.rng if options.shuffle else None
+            for done, piece, shares in portions(rows, trainer.dtype, weights, rng):
+                checks = trainer.feed(piece, shares=shares, more=True)
+                show(epoch * length + done, checks[-1] if checks else None)
+            if epoch == 0 and epochs > 1:
+                trainer.end_pass()
+        trainer.flush()
+        refined = options.n_epochs == "auto" and rows.size * trainer.n_components <= MOST_REFINED
+        refined = refined and trainer.refine(rows.astype(np.float64), weights)
+        show(length * epochs, trainer.current())
+    if len(rows) < trainer.n_components:
+        warn_of_few_rows(len(rows), trainer.n_components)
+    elif trainer.settings.annealing and not trainer.finished:
+        warn_of_few_samples(trainer, epochs, length)
+    if not refined:
+        warn_of_damped_rows(trainer)
