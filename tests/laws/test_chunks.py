@@ -131,5 +131,6 @@ def test_saving_in_mid_stream_changes_nothing(
 @pytest.mark.parametrize("rule", ["sgd", "natural"])
 @scales
 def test_runs_repeat_bit_for_bit(glyphs: np.ndarray, rule: str, scale: str) -> None:
-    first, again = (model(rule=rule, scale=scale, period=50).fit(glyphs[:500]) for _ in range(2))
+    few = glyphs[:300, 300:320]  # batch EM refines the natural rule's
+    first, again = (model(rule=rule, scale=scale, period=50).fit(few) for _ in range(2))
     assert_identical(first, again)
