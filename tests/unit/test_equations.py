@@ -205,7 +205,25 @@ def test_a_component_with_two_clusters_is_split_and_two_in_one_are_merged() -> N
     batch_em.converge(sheet, stuck)
     assert (np.abs(stuck.parameters.means[:, 0] + 4) < 0.5).sum() == 2
     costs = relocation.merge_costs(stuck)
+    found = stuck.parameters
+    v = stuck.blend(stuck.variances, stuck.masses[:, None])
+    pair = eq.merge_cost(stuck.masses[[0, 2]], np.asarray(found.means)[[0, 2]], v[[0, 2]])
+    assert costs[0, 2] == pytest.approx(pair, rel=0.02)  # the prior is blended in before or after
     assert costs.argmin() in (1, 3)  # the two that share a cluster
     best = refine(sheet, fit)
     found = best.parameters.means[np.lexsort(best.parameters.means.round(1).T[::-1])]
     np.testing.assert_allclose(found, [[-4, 0], [4, -3], [4, 3]], atol=0.1)
+
+
+def test_variances_are_pooled_while_counts_are_small() -> None:
+    """[E28] A component with many samples keeps its own variance, one with few takes that of all."""
+    rng = np.random.default_rng(4)
+    kind = covariance_kind("diag")
+    v, counts = rng.uniform(0.1, 3, (4, 3)), np.array([0.1, 5, 20, 1e6])
+    p = Parameters(kind, kind.initial(np.zeros((4, 3)), 1 / v, 1.0), np.log([0.1, 0.2, 0.3, 0.4]))
+    expected = eq.pooled_variances(v, p.weights, counts, 0.2)
+    weight = 20**2 * 0.8
+    kind.pool_variances(p, weight / (counts**2 + weight))
+    np.testing.assert_allclose(kind.covariances(p), expected, rtol=1e-12)
+    np.testing.assert_allclose(expected[3], v[3], rtol=1e-6)
+    np.testing.assert_allclose(expected[0], p.weights @ v, rtol=1e-3)

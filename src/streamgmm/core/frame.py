@@ -21,11 +21,14 @@ FAR = 0.25  # deviations between the running mean and the frame's location from 
 WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, from which the frame changes
 JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
 REPLACED = 0.9  # and from which nothing of what components know about it is left
+NARROW = 1e-4  # share of its variance below which a feature that is known from few rows has another unit
+YOUNG = 1000  # rows that are few
 MANY = 20  # unusual values that it takes to say so
+PATIENCE = 300  # values in a row, and so many that it takes to believe it
 RARE = 0.02  # share of unusual values below which each of them is summed
-CLIP = 30.0  # deviations, of the values that are not the usual one, up to which values are summed
+CLIP = 10.0  # deviations, of the values that are not the usual one, up to which values are summed
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
-STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis")
+STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "doubts")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
 
@@ -45,14 +48,14 @@ class Frame:
     values : array of shape (11, D)
         What the kernel reads and writes; see ``native.Samples``. A unit has the sign of the first deviation, so that a
         mirrored feature starts mirrored.
-    count, unusual, mean, variance, kurtosis : arrays of shape (D,)
+    count, unusual, mean, variance, kurtosis, doubts : arrays of shape (D,)
         Running statistics of the rows, in their own units: number of values, number of those that are not the usual
-        one, mean, variance and kurtosis.
+        one, mean, variance and kurtosis; and number of latest values that are doubted.
     """
 
     def __init__(self, values: Floats, *statistics: Numbers) -> None:
         self.values = values
-        self.count, self.unusual, self.mean, self.variance, self.kurtosis = statistics
+        self.count, self.unusual, self.mean, self.variance, self.kurtosis, self.doubts = statistics
 
     @classmethod
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
@@ -72,7 +75,7 @@ class Frame:
         values[1], values[3] = sign, usual
         fourth = (away**4).sum(0) / np.maximum(count, 1)
         kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
-        frame = cls(aligned_copy(values), count, unusual, mean, variance, kurtosis)
+        frame = cls(aligned_copy(values), count, unusual, mean, variance, kurtosis, np.zeros(len(mean)))
         frame._settle()
         return frame
 
@@ -119,6 +122,12 @@ class Frame:
         """Return rows (N, D) as samples; a feature that has not varied yet is 0."""
         return np.where(self.varies, (rows - self.shift) * self.unit, 0.0)
 
+    def measure_tails(self, samples: Numbers) -> None:
+        """Take the kurtosis of samples (N, D) that are all at hand, without any clipping."""
+        away = samples - np.nanmean(samples, axis=0)
+        square, fourth = np.nanmean(away**2, axis=0), np.nanmean(away**4, axis=0)
+        self.kurtosis = np.where(square > 0, fourth / np.where(square > 0, square, 1.0) ** 2, self.kurtosis)
+
     def update(self, memory: float, every: int) -> Move | None:
         """End a period: take in what the kernel has summed; return how the frame moves, if it does.
 
@@ -137,22 +146,37 @@ class Frame:
         mean = shift + mean_z / unit
         spread = np.maximum(square_z - mean_z**2, 0) / unit**2
         unseen, still = self.count == 0, ~self.varies
-        tiny = (ROUNDING[self.values.dtype.char] * mean) ** 2
+        tiny = (ROUNDING[self.values.dtype.char] * np.maximum(np.abs(mean), np.abs(shift))) ** 2
         woke = still & np.where(unseen, spread > tiny, squares > 0)
-        jumped = self.varies & (far > JUMPED * n) & (unusual >= MANY)
+        jumped, shrunk = self._changed(far > JUMPED * n, np.maximum(spread, tiny) < NARROW / unit**2, known, unusual)
         replaced = jumped & (far > REPLACED * n)
+        doubted = self.doubts > 0
+        known, unusual = np.where(doubted, 0.0, known), np.where(doubted, 0.0, unusual)
         self._merge_kurtosis(known, fourths / n, square_z, memory)
         self._merge(known, unusual, mean, spread, memory)
-        anew = woke | jumped
+        anew = woke | jumped | shrunk
         first = unseen & (known > 0)
-        self.count[jumped], self.unusual[jumped] = known[jumped], unusual[jumped]
+        self.count[jumped | shrunk], self.unusual[jumped | shrunk] = known[jumped | shrunk], unusual[jumped | shrunk]
         # a feature that wakes had its usual value all the time before
         share = np.where(woke, known / np.maximum(self.count, 1), 1.0)
-        about = np.where(unseen, spread, share * square_z / unit**2)
+        about = np.where(unseen | shrunk, np.maximum(spread, tiny), share * square_z / unit**2)
         self.mean[anew | first] = (shift + share * mean_z / unit)[anew | first]
         self.variance[anew] = np.maximum(about, np.finfo(np.float64).tiny)[anew]
         self.values[1][woke & (sums < 0)] *= -1  # a mirrored feature wakes mirrored
         return self._move(shift, unit, fresh=woke | replaced, anyway=anew | first)
+
+    def _changed(
+        self, far: npt.NDArray[np.bool_], narrow: npt.NDArray[np.bool_], known: Numbers, unusual: Numbers
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Tell which features have moved or widened altogether, and which young ones have narrowed.
+
+        It takes a while to believe it: until then such values are doubted, as they may be a burst of absurd ones.
+        """
+        odd = self.varies & (unusual >= MANY) & (far | (narrow & (self.count <= YOUNG)))
+        self.doubts = np.where(odd, self.doubts + known, np.where(known > 0, 0.0, self.doubts))
+        believed = self.doubts >= PATIENCE
+        self.doubts[believed] = 0.0
+        return believed & far, believed & ~far
 
     def _sums(self, every: int) -> Numbers:
         """Return what the kernel has summed, for all samples: (6, D).
@@ -214,7 +238,7 @@ class Frame:
         self.values[4] = self._clips()
 
     def _clips(self) -> Numbers:
-        """Values that are not the usual one are clipped at thirty of their own deviations."""
+        """Values that are not the usual one are clipped at ten of their own deviations."""
         return np.where(self.varies, CLIP / np.sqrt(self.unusual_share), UNBOUNDED[self.values.dtype.char])
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:

@@ -272,7 +272,7 @@ def frame_sums(x: Array, m: Array, u: Array, usual: Array, clip: Array) -> Array
     """[E23] Numbers of all values, of unusual and of far ones; sums of powers of clipped samples, no gaps: (6, D)."""
     there = ~np.isnan(x)
     c = np.where(there, np.clip((x - m) * u, -clip, clip), 0)
-    numbers = [there.sum(0), (there & (x != usual)).sum(0), (9 * c**2 > clip**2).sum(0)]
+    numbers = [there.sum(0), (there & (x != usual)).sum(0), (there & (np.abs(c) >= clip)).sum(0)]
     return np.array([*numbers, c.sum(0), (c**2).sum(0), (c**4).sum(0)])
 
 
@@ -311,6 +311,22 @@ def weighted_natural_step(
     N = N + W
     s_new = scales_of(with_prior(v_new, N, ν, m, added, least), *bounds)
     return μ_new, np.where(W[:, None] > 0, s_new, s), v_new, n, N
+
+
+def pooled_variances(v: Array, π: Array, n: Array, growth: float) -> Array:
+    """[E28] Variances v (K, D) that rest on n samples each (K,), moved towards those of all components together."""
+    weight = 20**2 * (1 - growth)
+    share = (weight / (n**2 + weight))[:, None]
+    return np.exp((1 - share) * np.log(v) + share * np.log(π @ v))
+
+
+def merge_cost(m: Array, μ: Array, v: Array) -> float:
+    """[E27] What samples of two components lose if they become one: masses m (2,), means and variances (2, D)."""
+    share = m / m.sum()
+    mean = share @ μ
+    together = share @ (v + (μ - mean) ** 2)
+    apart = sum(mass * (np.log(mass) - 0.5 * np.log(own).sum()) for mass, own in zip(m, v, strict=True))
+    return float(apart - m.sum() * (np.log(m.sum()) - 0.5 * np.log(together).sum()))
 
 
 def leave_one_out(z: Array, r: Array, μ: Array, v: Array, prior: Prior, a: Array | float = 1.0) -> float:

@@ -64,11 +64,17 @@ class Scaling:
 
 def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Replace extreme values by NaN."""
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-        lowest, low, middle, high, highest = np.nanpercentile(rows, [1, 25, 50, 75, 99], axis=0)
+    if not len(rows):
+        return rows
+    percentile: Any = np.nanpercentile if np.isnan(rows).any() else np.percentile  # the former is far slower
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
+        lowest, low, middle, high, highest = percentile(rows, [1, 25, 50, 75, 99], axis=0)
         away = np.abs(rows - middle)
-        others = np.nanmedian(np.where(away > 0, away, np.nan), axis=0)  # where nearly all values are equal
-        spread = np.where(high > low, high - low, np.where(highest > lowest, highest - lowest, others))
+        spread = np.where(high > low, high - low, highest - lowest)
+        same = spread == 0  # nearly all values are equal: look at the others
+        others = np.where(away[:, same] > 0, away[:, same], np.nan)
+        if (varied := ~np.isnan(others).all(0)).any():
+            spread[np.flatnonzero(same)[varied]] = np.nanmedian(others[:, varied], axis=0)
         far = away > EXTREME * np.where(spread > 0, spread, np.inf)
     return np.where(far, np.nan, rows)
 

@@ -191,6 +191,8 @@ class Standardisation:
         if self._frame is None:
             return False
         samples = self._frame.samples_of_rows(rows)
+        self._frame.measure_tails(samples)
+        self._set_prior(main, np.zeros(samples.shape[1], np.bool_))
         return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
 
     def answer(self, main: Replica, context: Context) -> Parameters:

@@ -131,7 +131,7 @@ class Samples(NamedTuple):
     frame : array of shape (11, D), optional
         INOUT. [E23] Shift, unit and activity of each feature: a sample is (row − shift)·unit, or 0 where a feature is
         not active. Behind them the usual value (or NaN) and the clip; then how many values were summed, how many of
-        them were not the usual one, or beyond a third of the clip, and the sums of the first, second and fourth power
+        them were not the usual one, or beyond the clip, and the sums of the first, second and fourth power
         of all, clipped.
     turn : Turn, default=Turn(0, 1, 1)
         Which steps are summed in the frame.

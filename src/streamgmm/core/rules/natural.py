@@ -142,6 +142,8 @@ class Natural(Rule[NaturalState]):
         )
         if context.scale_free:
             state.start_prior(parameters)
+            everywhere = np.ones(parameters.n_features, np.bool_)
+            parameters.kind.forget_features(state.moments, everywhere)  # all components are alike: like all samples
         if context.annealed:
             self._end_annealing(state, context)
         return state

@@ -11,7 +11,7 @@ template <class T> inline void sum_value(const Frame<T> &frame, const T *row, st
     const T low = z > -most ? z : -most, clipped = low < most ? low : most, square = clipped * clipped;
     frame.known[d] += known ? T(1) : T(0);
     frame.unusual[d] += known && row[d] != frame.usual[d] ? T(1) : T(0);
-    frame.far[d] += known && T(9) * square > most * most ? T(1) : T(0);
+    frame.far[d] += known && square >= most * most ? T(1) : T(0);
     frame.sums[d] += known ? clipped : T(0);
     frame.squares[d] += known ? square : T(0);
     frame.fourths[d] += known ? square * square : T(0);

@@ -29,7 +29,7 @@ template <class T> struct Frame {
     const T *shift, *unit, *active, *usual, *clip; // [features] active: 0 not, 1 yes, 2 yes and watched; usual: a
                                                    // value that many rows share, else NaN
     T *known, *unusual, *far;     // INOUT [features] number of values, of those that are not the usual one, and of
-                                  // those beyond a third of the clip
+                                  // those beyond the clip
     T *sums, *squares, *fourths;  // INOUT [features] sums of their first, second and fourth powers
     const std::uint32_t *watched; // [watched_count] features that are watched, or not active
     std::size_t watched_count;
