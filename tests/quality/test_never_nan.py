@@ -85,17 +85,5 @@ def test_nothing_but_absurd_samples_for_a_while(
         assert_sane(model, x[:1000])
         model.save(tmp_path / "m")
         assert_sane(StreamingGaussianMixture.load(tmp_path / "m"), x[:1000])
-    if scale == "none":  # the frame of standardised samples takes such rows for a change of units: see below
-        plain = mixture(rule=rule, batch_size=batch_size, period=period, scale=scale)
-        plain.partial_fit(x[np.abs(x[:, 0]) < 2])
-        assert model.score(x[:1000]) > plain.score(x[:1000]) - 2
-
-
-@pytest.mark.xfail(reason="the frame follows rows of no influence, and comes back slowly", strict=True)
-def test_a_burst_of_absurd_samples_is_soon_forgotten(rule: str, scale: str) -> None:
-    if rule != "natural" or scale == "none":
-        pytest.skip("the default; others have the test above")
-    x = np.random.default_rng(0).random((3000, 20))
-    x[1500:1700] = 1e36
-    model, plain = mixture().partial_fit(x), mixture().partial_fit(x[x[:, 0] < 2])
+    plain = mixture(rule=rule, batch_size=batch_size, period=period, scale=scale).partial_fit(x[np.abs(x[:, 0]) < 2])
     assert model.score(x[:1000]) > plain.score(x[:1000]) - 2
