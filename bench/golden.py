@@ -124,6 +124,7 @@ def runs() -> Iterator[tuple[str, Run]]:
     yield "one component", lambda: streamed(x, n_components=1)
     yield "detector", lambda: detected(x)
     csv = ["raw.csv", "--components", "9", "--scale", "standard", "--shuffle", "no"]
+    plain = ["--scale", "none", "--shuffle", "no"]
     yield "csv scaled", lambda: commanded(write_csv, [*csv, "--passes", "1"])
     yield (
         "csv scaled, two passes, resumed",
@@ -131,7 +132,7 @@ def runs() -> Iterator[tuple[str, Run]]:
     )
     yield (
         "bytes, two passes, two threads",
-        lambda: commanded(write_bytes, ["bytes.npy", "--components", "9", "--passes", "2", "--jobs", "2", *"--scale none --shuffle no".split()]),
+        lambda: commanded(write_bytes, ["bytes.npy", "--components", "9", "--passes", "2", "--jobs", "2", *plain]),
     )
 
 

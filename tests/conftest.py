@@ -33,6 +33,10 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+scales = pytest.mark.parametrize("scale", ["none", "auto"])
+"""For what holds whether or not features are standardised inside the model."""
+
+
 @pytest.fixture(params=native.widths())
 def width(request: pytest.FixtureRequest) -> Iterator[str]:
     """Every vector width that this machine can run, one after the other."""

@@ -1,4 +1,4 @@
-"""The natural rule with its defaults on real data, batch size 1, random start.
+"""The natural rule on real data, batch size 1, random start: with a cap, as the paper's values have, and by default.
 
 One seed here; its threshold leaves room for the spread between seeds. `make soak` holds the mean of three seeds
 against the targets, less what the mean of three may be off by; SVHN after one pass misses its target (docs/results.md).
@@ -20,13 +20,22 @@ TARGETS = {  # after 1 pass, after 3 passes, spread of one seed after 1 pass and
     "notmnist": (-30.0, -24.0, 4.0, 3.0),
     "isolet": (215.0, 225.0, 3.0, 2.0),
 }
+DEFAULTS = {  # without a cap: mean of three seeds after 1 pass and after 3, and room for one seed
+    "mnist": (1335.0, 1779.0, 150.0, 50.0),
+    "fashionmnist": (1454.0, 1632.0, 60.0, 50.0),
+    "svhn": (2408.0, 2441.0, 20.0, 15.0),
+    "devanagari": (148.0, 243.0, 8.0, 12.0),
+    "notmnist": (371.0, 506.0, 15.0, 12.0),
+    "isolet": (419.0, 466.0, 5.0, 5.0),
+}
 MET_BY_THE_MEAN = dict.fromkeys(TARGETS, (True, True)) | {"svhn": (False, True)}  # docs/results.md
 
 
-def passes(name: str, seed: int) -> list[float]:
+def passes(name: str, seed: int, scale: str = "none") -> list[float]:
     data = datasets.load(available(name))
     x, test = datasets.scaled(data.x_train), datasets.scaled(data.x_test)
-    model, order = StreamingGaussianMixture(rule="natural", random_state=seed), np.random.default_rng(seed)
+    model = StreamingGaussianMixture(rule="natural", scale=scale, random_state=seed)
+    order = np.random.default_rng(seed)
     values = []
     for _ in range(3):
         model.partial_fit(x[order.permutation(len(x))])
@@ -36,10 +45,11 @@ def passes(name: str, seed: int) -> list[float]:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_one_seed(name: str) -> None:
-    once, thrice, room_once, room_thrice = TARGETS[name]
-    values = passes(name, 0)
-    print(f"{name}: {values[0]:.1f} after one pass, {values[2]:.1f} after three")
+@pytest.mark.parametrize(("scale", "targets"), [("none", TARGETS), ("auto", DEFAULTS)], ids=["none", "auto"])
+def test_one_seed(name: str, scale: str, targets: dict[str, tuple[float, float, float, float]]) -> None:
+    once, thrice, room_once, room_thrice = targets[name]
+    values = passes(name, 0, scale)
+    print(f"{name}, scale={scale}: {values[0]:.1f} after one pass, {values[2]:.1f} after three")
     assert values[0] >= once - room_once
     assert values[2] >= thrice - room_thrice
 

@@ -1,4 +1,4 @@
-"""The paper's values on real data: K = 64, batch size 1, three passes, rule "sgd" as it comes."""
+"""The paper's values on real data: K = 64, batch size 1, three passes, the preset of the paper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEEDS = [0, pytest.param(1, marks=pytest.mark.soak), pytest.param(2, marks=pytes
 
 
 def trained(x: np.ndarray, seed: int, **settings: object) -> StreamingGaussianMixture:
-    return StreamingGaussianMixture(rule="sgd", n_epochs=3, random_state=seed, **settings).fit(x)
+    return StreamingGaussianMixture.paper(random_state=seed, **settings).fit(x)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -42,7 +42,7 @@ def test_the_order_of_the_first_samples_hardly_matters() -> None:
     x = x[rng.permutation(len(x))[:20_000]]
     schedules = []
     for _ in range(3):
-        model, sigmas = StreamingGaussianMixture(rule="sgd", random_state=0), []
+        model, sigmas = StreamingGaussianMixture.paper(random_state=0), []
         for part in x.reshape(20, 1000, -1):
             sigmas.append(model.partial_fit(part).sigma_)
         schedules.append(np.log(sigmas) / np.log(0.9))

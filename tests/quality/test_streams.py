@@ -9,10 +9,10 @@ import pytest
 from scipy.signal import lfilter
 
 from streamgmm import Natural, StreamingGaussianMixture, datasets
-from tests.conftest import make_trainer
+from tests.conftest import make_trainer, scales
 from tests.quality.data import available
 
-SIZE = {"random_state": 0}
+CAPPED = {"scale": "none", "random_state": 0}  # scores of images without a cap depend on a few odd ones
 CEILING = 0.579 * 784
 
 
@@ -30,7 +30,13 @@ def shuffled(*classes: int, part: str = "train", seed: int = 0) -> np.ndarray:
 @lru_cache(maxsize=3)
 def clean_score(rule: str) -> float:
     """What the rule reaches on the test images without anything odd in the stream."""
-    return StreamingGaussianMixture(rule=rule, **SIZE).partial_fit(shuffled()).score(shuffled(part="test"))
+    return StreamingGaussianMixture(rule=rule, **CAPPED).partial_fit(shuffled()).score(shuffled(part="test"))
+
+
+@lru_cache(maxsize=1)
+def clean_scores() -> np.ndarray:
+    """The same for each test image, by default."""
+    return StreamingGaussianMixture(random_state=0).partial_fit(shuffled()).score_samples(shuffled(part="test"))
 
 
 @pytest.mark.filterwarnings("ignore:data reach")
@@ -40,7 +46,7 @@ def test_a_hundred_absurd_samples(rule: str) -> None:
     for where in (np.random.default_rng(0).choice(len(x), 100, replace=False), np.arange(30_000, 30_100)):
         spoilt = x.copy()
         spoilt[where] = 1e6
-        score = StreamingGaussianMixture(rule=rule, **SIZE).partial_fit(spoilt).score(test)
+        score = StreamingGaussianMixture(rule=rule, **CAPPED).partial_fit(spoilt).score(test)
         assert score == pytest.approx(clean_score(rule), rel=0.01)
 
 
@@ -48,8 +54,31 @@ def test_a_hundred_absurd_samples(rule: str) -> None:
 def test_a_tenth_of_all_features_missing(rule: str) -> None:
     x, test = shuffled(), shuffled(part="test")
     x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
-    score = StreamingGaussianMixture(rule=rule, allow_nan=True, **SIZE).partial_fit(x).score(test)
+    score = StreamingGaussianMixture(rule=rule, allow_nan=True, **CAPPED).partial_fit(x).score(test)
     assert score == pytest.approx(clean_score(rule), rel=0.02)
+
+
+ONE_ROW = "a single row of no influence moves the frame, most of all in features that hardly vary"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param("scattered", marks=pytest.mark.xfail(reason=ONE_ROW, strict=True)),
+        pytest.param("together", marks=pytest.mark.xfail(reason=ONE_ROW, strict=True)),
+        "gaps",
+    ],
+)
+def test_the_default_on_spoilt_images(spoil: str) -> None:
+    """Medians: the mean depends on the few images with ink where hardly any other has some."""
+    x, test = shuffled(), shuffled(part="test")
+    rng = np.random.default_rng(0)
+    if spoil == "gaps":
+        x[rng.random(x.shape) < 0.1] = np.nan
+    else:
+        x[rng.choice(len(x), 100, replace=False) if spoil == "scattered" else slice(30_000, 30_100)] = 1e6
+    model = StreamingGaussianMixture(allow_nan=spoil == "gaps", random_state=0).partial_fit(x)
+    assert np.median(model.score_samples(test)) == pytest.approx(np.median(clean_scores()), rel=0.02)
 
 
 @pytest.mark.parametrize(("rule", "passes"), [("natural", 1), ("sgd", 2)])
@@ -59,7 +88,7 @@ def test_reheating_follows_a_change_of_classes_twice_as_fast(rule: str, passes: 
     test = shuffled(*range(5, 10), part="test")[:2000]
     curves = {}
     for reheat in (False, True):
-        trainer = make_trainer(784, np.float32, rule=rule, reheat=reheat)
+        trainer = make_trainer(784, np.float32, rule=rule, reheat=reheat, scale="none")
         assert not any(check.drift for check in trainer.feed(before))
         checks, curve = [], []
         for start in range(0, len(after), 1000):
@@ -74,7 +103,7 @@ def test_reheating_follows_a_change_of_classes_twice_as_fast(rule: str, passes: 
 
 
 def test_recruits_learn_a_new_class_and_keep_the_old() -> None:
-    model = StreamingGaussianMixture(rule=Natural(recruits=0.18), **SIZE)
+    model = StreamingGaussianMixture(rule=Natural(recruits=0.18), **CAPPED)
     model.partial_fit(np.concatenate([shuffled(*range(1, 9), seed=s) for s in range(2)]))
     model.partial_fit(np.concatenate([shuffled(0, seed=s) for s in range(2)]))
     assert model.max_component_score_samples(shuffled(0, part="test")).mean() > 200  # without: 172
@@ -83,8 +112,9 @@ def test_recruits_learn_a_new_class_and_keep_the_old() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
-def test_no_false_alarm_in_a_million(rule: str) -> None:
-    trainer, checks = make_trainer(784, np.float32, rule=rule), []
+@scales
+def test_no_false_alarm_in_a_million(rule: str, scale: str) -> None:
+    trainer, checks = make_trainer(784, np.float32, rule=rule, scale=scale), []
     for seed in range(17):
         checks += trainer.feed(shuffled(seed=seed))
     assert trainer.n_samples > 1_000_000
@@ -92,7 +122,8 @@ def test_no_false_alarm_in_a_million(rule: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["correlated", "daily"])
-def test_streams_whose_samples_resemble_the_last_ones(kind: str) -> None:
+@scales
+def test_streams_whose_samples_resemble_the_last_ones(kind: str, scale: str) -> None:
     """Sensors: a stationary stream is no drift, though its loss wanders more than that of independent samples."""
     rng, count = np.random.default_rng(0), 100_000
     noise = rng.normal(size=(count, 5))
@@ -101,6 +132,6 @@ def test_streams_whose_samples_resemble_the_last_ones(kind: str) -> None:
         x /= x.std(0)
     else:
         x = np.sin(2 * np.pi * np.arange(count)[:, None] / 10_000 + np.arange(5)) + 0.2 * noise
-    trainer = make_trainer(5, n_components=16)
+    trainer = make_trainer(5, n_components=16, scale=scale)
     assert sum(check.drift for check in trainer.feed(x)) <= 1
     assert sum(check.drift for check in trainer.feed(x[:2000] + 3)) >= 1  # but this is

@@ -160,7 +160,8 @@ def clusters(count: int = 3000) -> np.ndarray:
 
 
 def model(**settings: Any) -> StreamingGaussianMixture:
-    return StreamingGaussianMixture(4, covariance_type="isotropic", precision_max=1000, random_state=0, **settings)
+    options = {"covariance_type": "isotropic", "precision_max": 1000, "scale": "none", "n_epochs": 1, "random_state": 0}
+    return StreamingGaussianMixture(4, **{**options, **settings})
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -230,6 +231,8 @@ def test_it_can_be_resized_and_widened(jobs: int) -> None:
 
 def test_what_it_cannot_do_is_said_in_a_sentence() -> None:
     x = clusters(300)
+    with pytest.raises(ValueError, match="scale='auto' does not support covariance_type='isotropic'; use 'diag', or"):
+        model(scale="auto").fit(x)
     with pytest.raises(ValueError, match="covariance_type='isotropic' does not support missing values"):
         model(allow_nan=True).fit(x)
     with pytest.raises(ValueError, match="row 0 of X contains NaN"):

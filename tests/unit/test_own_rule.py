@@ -14,7 +14,7 @@ from sklearn.mixture import GaussianMixture
 from streamgmm import ModelFileError, Rule, StreamingGaussianMixture, register_rule
 from streamgmm.core.rules import RULES, MomentState, rule_from_settings
 from streamgmm.native import NaturalStep
-from tests.conftest import assert_same_training
+from tests.conftest import assert_same_training, scales
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -97,10 +97,11 @@ def model(rule: Any = "constant-rate", **settings: Any) -> StreamingGaussianMixt
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
-def test_it_learns(jobs: int) -> None:
+@scales
+def test_it_learns(jobs: int, scale: str) -> None:
     """With the merging that every rule inherits."""
     x = clusters(40_000)
-    ours = model(n_jobs=jobs, period=200 * jobs).fit(x)
+    ours = model(n_jobs=jobs, period=200 * jobs, scale=scale, n_epochs=1).fit(x)
     assert ours.learning_rate_ == 0.02
     assert ours.sigma_ == 0.01
     theirs = GaussianMixture(4, covariance_type="diag", random_state=0).fit(x)
@@ -117,10 +118,11 @@ def test_by_name_and_as_an_object() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("rule", ["constant-rate", ConstantRate(0.1)], ids=str)
-def test_chunks_and_files_change_nothing(rule: Any, jobs: int, tmp_path: Path) -> None:
+@scales
+def test_chunks_and_files_change_nothing(rule: Any, jobs: int, scale: str, tmp_path: Path) -> None:
     x = clusters(2000)
-    whole = model(rule, n_jobs=jobs, batch_size=4).partial_fit(x)
-    cut = model(rule, n_jobs=jobs, batch_size=4).partial_fit(x[:701]).partial_fit(x[701:1309])
+    whole = model(rule, n_jobs=jobs, batch_size=4, scale=scale).partial_fit(x)
+    cut = model(rule, n_jobs=jobs, batch_size=4, scale=scale).partial_fit(x[:701]).partial_fit(x[701:1309])
     cut.save(tmp_path / "model")
     cut = StreamingGaussianMixture.load(tmp_path / "model")
     assert cut.rule == rule

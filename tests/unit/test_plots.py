@@ -36,8 +36,8 @@ def test_estimators_are_drawn_on_their_own_grid(
     draw: Callable[..., Any], rows: np.ndarray, estimator: StreamingGaussianMixture
 ) -> None:
     detector = StreamingAnomalyDetector(StreamingGaussianMixture(6, grid="ring", random_state=0)).partial_fit(rows)
-    expected = [ax.images[0].get_array() for ax in draw(estimator.mixture_, ring(6)).axes]
-    for model in (estimator, detector):
+    for model, mixture in ((estimator, estimator.mixture_), (detector, detector.mixture_.mixture_)):
+        expected = [ax.images[0].get_array() for ax in draw(mixture, ring(6)).axes]
         figure = draw(model)
         assert "on their 1×6 grid" in figure.get_suptitle()
         for ax, image in zip(figure.axes, expected, strict=True):

@@ -12,7 +12,7 @@ from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import REHEATED, Trainer
 from streamgmm.engines import engine_for
 from streamgmm.errors import SettingError
-from tests.conftest import assert_same_training, make_trainer
+from tests.conftest import assert_same_training, make_trainer, scales
 
 RULES = ["natural", "sgd", "sem"]
 rules = pytest.mark.parametrize("rule", RULES)
@@ -33,16 +33,23 @@ def trained(rule: Any, threads: int, count: int = 3017, **settings: Any) -> Trai
 class TestResize:
     @rules
     @threads
+    @scales
     @pytest.mark.parametrize("chosen", [[0, 4, 7, 8], [8, 7, 6, 5, 4, 3, 2, 1, 0], [0, 0, 1, 2, 2, 2], [3], [4] * 12])
-    def test_everything_follows(self, rule: str, threads: int, chosen: list[int]) -> None:
-        trainer = trained(rule, threads)
+    def test_everything_follows(self, rule: str, threads: int, scale: str, chosen: list[int]) -> None:
+        trainer = trained(rule, threads, scale=scale)
         trainer.settle()
         before = {name: value.copy() for name, value in trainer.tensors().items()}
         weights = trainer.parameters.weights[chosen] / np.bincount(chosen)[chosen]
         trainer.resize(chosen)
         after = trainer.tensors()
         assert trainer.n_components == trainer.settings.n_components == trainer.grid.size == len(chosen)
-        for name in ("parameters.means", "parameters.scales", "rule.moments.variances", "rule.counts"):
+        for name in (
+            "parameters.means",
+            "parameters.scales",
+            "rule.moments.variances",
+            "rule.counts",
+            "rule.evidence",
+        ):
             if name in before:
                 np.testing.assert_array_equal(after[name], before[name][chosen], err_msg=name)
         np.testing.assert_allclose(trainer.parameters.weights, weights / weights.sum(), rtol=1e-12)
@@ -54,8 +61,9 @@ class TestResize:
 
     @rules
     @threads
-    def test_training_continues(self, rule: str, threads: int) -> None:
-        trainer = trained(rule, threads)
+    @scales
+    def test_training_continues(self, rule: str, threads: int, scale: str) -> None:
+        trainer = trained(rule, threads, scale=scale)
         score = trainer.mixture.log_prob(rows(500, seed=1)).mean()
         for chosen in ([*range(9), *range(9)], [0, 1, 2, 3, 4, 5, 6, 7, 8, 0], [9, 3, 1, 0]):
             trainer.resize(chosen)
@@ -68,9 +76,10 @@ class TestResize:
 
     @rules
     @threads
-    def test_copies_change_no_density(self, rule: str, threads: int) -> None:
+    @scales
+    def test_copies_change_no_density(self, rule: str, threads: int, scale: str) -> None:
         """Also not at the next check, where a rule writes its own weights into the parameters."""
-        trainer, x = trained(rule, threads, 3000), rows(200, seed=3)
+        trainer, x = trained(rule, threads, 3000, scale=scale), rows(200, seed=3)
         before = trainer.mixture.log_prob(x)
         trainer.resize([0, 0, *range(1, 9), 5])
         np.testing.assert_allclose(trainer.mixture.log_prob(x), before, rtol=1e-9)
@@ -80,8 +89,9 @@ class TestResize:
 
     @rules
     @threads
-    def test_a_resized_training_can_be_restored(self, rule: str, threads: int) -> None:
-        trainer = trained(rule, threads, batch_size=4)
+    @scales
+    def test_a_resized_training_can_be_restored(self, rule: str, threads: int, scale: str) -> None:
+        trainer = trained(rule, threads, batch_size=4, scale=scale)
         trainer.resize([1, 1, 5, 0])
         trainer.feed(rows(33, seed=1))
         again = Trainer.restore(trainer.facts(), trainer.tensors(), engine_for(threads))
@@ -96,9 +106,11 @@ class TestResize:
             trainer.resize(chosen)
         assert trainer.n_components == 9
 
-    def test_components_that_never_win(self) -> None:
-        trainer = make_trainer(5, n_components=2, period=50, annealing=False, means_init=[[0.5] * 5, [90.0] * 5])
-        trainer.feed(rows(50))
+    @pytest.mark.parametrize(("scale", "count"), [("none", 50), ("auto", 200)])
+    def test_components_that_never_win(self, scale: str, count: int) -> None:
+        start = [[0.5] * 5, [90.0] * 5]
+        trainer = make_trainer(5, n_components=2, period=count, annealing=False, means_init=start, scale=scale)
+        trainer.feed(rows(count))
         trainer.resize([1, 1])
         assert trainer.usage.tolist() == [0.5, 0.5]
         assert np.isfinite(trainer.parameters.weights).all()
@@ -107,14 +119,19 @@ class TestResize:
 class TestAddFeatures:
     @rules
     @threads
-    def test_old_features_stay_and_new_ones_are_learned(self, rule: str, threads: int) -> None:
-        trainer = trained(rule, threads, allow_nan=True)
+    @scales
+    def test_old_features_stay_and_new_ones_are_learned(self, rule: str, threads: int, scale: str) -> None:
+        trainer = trained(rule, threads, allow_nan=True, scale=scale)
         x = rows(4000, features=7, seed=1)
-        before = trainer.mixture.log_prob(x[:100, :5])
+        before, means = trainer.mixture.log_prob(x[:, :5]), trainer.mixture.means.copy()
         trainer.add_features(2)
         assert trainer.n_features == 7
-        unknown = np.column_stack([x[:100, :5], np.full((100, 2), np.nan)])
-        np.testing.assert_allclose(trainer.mixture.log_prob(unknown), before, rtol=1e-9)
+        unknown = trainer.mixture.log_prob(np.column_stack([x[:, :5], np.full((len(x), 2), np.nan)]))
+        np.testing.assert_array_equal(trainer.mixture.means[:, :5], means)
+        if (rule, scale) == ("natural", "auto"):  # counts have fallen: it relies more on variances of all components
+            assert unknown.mean() == pytest.approx(before.mean(), abs=0.03)
+        else:
+            np.testing.assert_allclose(unknown, before, rtol=1e-9)
         assert np.abs(trainer.parameters.means[:, 5:]).max() <= 0.1
         unlearned = trainer.mixture.log_prob(x).mean()
         trainer.feed(x)
@@ -122,16 +139,18 @@ class TestAddFeatures:
         assert trainer.n_samples == 3017 + 4000
 
     @threads
-    def test_it_can_be_restored(self, threads: int) -> None:
-        trainer = trained("natural", threads, allow_nan=True, batch_size=4)
+    @scales
+    def test_it_can_be_restored(self, threads: int, scale: str) -> None:
+        trainer = trained("natural", threads, allow_nan=True, batch_size=4, scale=scale)
         trainer.add_features(1)
         trainer.feed(rows(101, features=6, seed=1))
         again = Trainer.restore(trainer.facts(), trainer.tensors(), engine_for(threads))
         assert_same_training(trainer, again)
 
     @threads
-    def test_an_incomplete_batch_is_not_lost(self, threads: int) -> None:
-        trainer = trained("natural", threads, 3017, batch_size=4)
+    @scales
+    def test_an_incomplete_batch_is_not_lost(self, threads: int, scale: str) -> None:
+        trainer = trained("natural", threads, 3017, batch_size=4, scale=scale)
         assert trainer.n_pending == 1
         trainer.add_features(1)
         assert (trainer.n_pending, trainer.n_samples) == (0, 3017)
@@ -140,14 +159,27 @@ class TestAddFeatures:
 class TestState:
     @threads
     @pytest.mark.parametrize("rule", [*RULES, StochasticEM(start_from="kmeans", accumulate=300)], ids=str)
-    @pytest.mark.parametrize("count", [0, 50, 203, 1117], ids=["start", "mid-round", "mid-batch", "annealed"])
+    @pytest.mark.parametrize(
+        ("scale", "count"),
+        [
+            pytest.param("none", 0, id="start"),
+            pytest.param("none", 50, id="mid-round"),
+            pytest.param("none", 203, id="mid-batch"),
+            pytest.param("none", 1117, id="annealed"),
+            pytest.param("auto", 50, id="warm-up"),
+            pytest.param("auto", 250, id="standardised-mid-round"),
+            pytest.param("auto", 1117, id="standardised-annealed"),
+        ],
+    )
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_round_trip(self, rule: Any, threads: int, count: int, dtype: type) -> None:
-        trainer = make_trainer(5, dtype, threads=threads, n_components=9, rule=rule, period=100, batch_size=8)
+    def test_round_trip(self, rule: Any, threads: int, scale: str, count: int, dtype: type) -> None:
+        options = {"n_components": 9, "rule": rule, "period": 100, "batch_size": 8, "scale": scale}
+        trainer = make_trainer(5, dtype, threads=threads, **options)
         x = rows(2000).astype(dtype)
         if count:
             trainer.feed(x[:count], more=True)  # replicas are not merged
-        assert trainer.n_pending == count % 8
+        assert trainer.n_samples == count
+        assert trainer.n_pending == (count % 8 if scale == "none" or count >= 200 else 0)
         facts, tensors = trainer.facts(), {name: value.copy() for name, value in trainer.tensors().items()}
         again = Trainer.restore(facts, tensors, engine_for(threads))
         assert_same_training(again, trainer)
@@ -156,11 +188,12 @@ class TestState:
         assert_same_training(again, trainer)
 
     @threads
-    def test_shares_and_gaps_of_an_incomplete_batch(self, threads: int) -> None:
-        x, shares = rows(203), np.random.default_rng(1).uniform(0.1, 1, 203)
+    @pytest.mark.parametrize(("scale", "count"), [("none", 203), ("auto", 163), ("auto", 311)])
+    def test_shares_and_gaps_of_an_incomplete_batch(self, threads: int, scale: str, count: int) -> None:
+        x, shares = rows(count), np.random.default_rng(1).uniform(0.1, 1, count)
         x[np.random.default_rng(0).random(x.shape) < 0.2] = np.nan
         x[::50] = np.nan
-        trainer = make_trainer(5, threads=threads, n_components=4, batch_size=8, allow_nan=True)
+        trainer = make_trainer(5, threads=threads, n_components=4, batch_size=8, allow_nan=True, scale=scale)
         trainer.feed(x, shares=shares)
         again = Trainer.restore(trainer.facts(), trainer.tensors(), engine_for(threads))
         assert again.n_skipped == trainer.n_skipped > 0
@@ -168,11 +201,15 @@ class TestState:
         trainer.feed(x, shares=shares)
         assert_same_training(again, trainer)
 
-    def test_given_starts_survive(self) -> None:
+    @pytest.mark.parametrize(("scale", "count"), [("none", 3017), ("auto", 150), ("auto", 3017)])
+    def test_given_starts_survive(self, scale: str, count: int) -> None:
         start = {"means_init": rows(9), "weights_init": np.full(9, 1 / 9), "precisions_init": np.full((9, 5), 5.0)}
-        trainer = trained("natural", 1, **start)
+        trainer = trained("natural", 1, count, scale=scale, **start)
         again = Trainer.restore(trainer.facts(), trainer.tensors(), engine_for(1))
         np.testing.assert_array_equal(again.settings.means_init, start["means_init"])
+        assert_same_training(again, trainer)
+        for one in (trainer, again):
+            one.feed(rows(500, seed=2))
         assert_same_training(again, trainer)
 
 
@@ -180,9 +217,10 @@ class TestDrift:
     @rules
     @pytest.mark.parametrize("threads", [1, 2, 3])
     @pytest.mark.parametrize("reheat", [False, True])
-    def test_reheating_widens_what_anneals(self, rule: str, threads: int, reheat: bool) -> None:
+    @scales
+    def test_reheating_widens_what_anneals(self, rule: str, threads: int, reheat: bool, scale: str) -> None:
         """In 0.1 threads did not tell that stochastic EM does not anneal."""
-        trainer = make_trainer(6, threads=threads, n_components=4, rule=rule, period=200, reheat=reheat)
+        trainer = make_trainer(6, threads=threads, n_components=4, rule=rule, period=200, reheat=reheat, scale=scale)
         assert not any(check.drift for check in trainer.feed(rows(20_000, 6)))
         assert trainer.sigma == trainer.schedule.sigma_min
         checks = trainer.feed(1 - 2 * rows(3000, 6, seed=1))
@@ -193,8 +231,10 @@ class TestDrift:
         assert all(check.sigma == 0.01 for check in checks) != widened
 
     @threads
-    def test_recruits_wait_for_a_drift(self, threads: int) -> None:
-        trainer = make_trainer(6, threads=threads, n_components=4, rule=Natural(recruits=0.5), period=200)
+    @scales
+    def test_recruits_wait_for_a_drift(self, threads: int, scale: str) -> None:
+        options = {"n_components": 4, "rule": Natural(recruits=0.5), "period": 200, "scale": scale}
+        trainer = make_trainer(6, threads=threads, **options)
         trainer.feed(rows(20_000, 6))
         assert trainer.tensors()["rule.recruits_left"] == 0
         for start in range(0, 3000, 200):
@@ -206,20 +246,23 @@ class TestDrift:
 
 @pytest.mark.parametrize("rule", [*RULES, StochasticEM(start_from="kmeans", accumulate=50)], ids=str)
 @pytest.mark.parametrize("batch_size", [1, 8])
-def test_training_on_bytes(rule: Any, batch_size: int) -> None:
-    x, factor = np.random.default_rng(0).integers(256, size=(300, 40), dtype=np.uint8), 1 / 255
-    here, there = (make_trainer(40, np.float32, n_components=9, rule=rule, batch_size=batch_size) for _ in range(2))
-    for piece in np.split(x, [7, 100, 211]):
+@scales
+def test_training_on_bytes(rule: Any, batch_size: int, scale: str) -> None:
+    x, factor = np.random.default_rng(0).integers(256, size=(700, 40), dtype=np.uint8), 1 / 255
+    options = {"n_components": 9, "rule": rule, "batch_size": batch_size, "scale": scale}
+    here, there = (make_trainer(40, np.float32, **options) for _ in range(2))
+    for piece in np.split(x, [7, 100, 211, 500]):
         here.feed(piece, factor)
         there.feed(piece.astype(np.float32) * np.float32(factor))
     assert_same_training(here, there)
 
 
-def test_reports_and_the_typical_loss() -> None:
-    trainer, reports = make_trainer(5, n_components=9, batch_size=4), []
+@pytest.mark.parametrize(("scale", "unreported"), [("none", 0), ("auto", 200)])
+def test_reports_and_the_typical_loss(scale: str, unreported: int) -> None:
+    trainer, reports = make_trainer(5, n_components=9, batch_size=4, scale=scale), []
     trainer.feed(rows(1001), reports=reports)
-    assert sum(len(steps.losses) for steps in reports) == 250
-    assert sum(steps.wins.sum() for steps in reports) == 1000
+    assert sum(len(steps.losses) for steps in reports) == (1000 - unreported) // 4
+    assert sum(steps.wins.sum() for steps in reports) == 1000 - unreported
     level, deviation = trainer.typical_loss
     assert np.isfinite(level)
     assert deviation > 0
@@ -235,11 +278,12 @@ class TestReheating:
     @pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
     @pytest.mark.parametrize("replicas", [1, 2])
     @pytest.mark.parametrize("settings", [{"annealing": False}, {"sigma_init": 0.05}], ids=str)
+    @scales
     def test_neither_width_nor_rate_goes_beyond_its_start(
-        self, rule: str, replicas: int, settings: dict[str, Any]
+        self, rule: str, replicas: int, settings: dict[str, Any], scale: str
     ) -> None:
         rng = np.random.default_rng(0)
-        options = Settings(4, rule=rule, reheat=True, period=100, **settings)
+        options = Settings(4, rule=rule, reheat=True, period=100, scale=scale, **settings)
         trainer = Trainer(options, 3, engine=engine_for(replicas), seed=0)
         trainer.feed(rng.normal(0.2, 0.1, (6000, 3)))
         checks = trainer.feed(rng.normal(3.0, 0.1, (3000, 3)))
@@ -257,9 +301,10 @@ def test_rows_of_another_width_are_refused_whatever_the_batch() -> None:
             trainer.feed(np.ones((5, 1)))
 
 
-def test_parameters_show_everything_after_a_row_that_completes_no_batch() -> None:
+@scales
+def test_parameters_show_everything_after_a_row_that_completes_no_batch(scale: str) -> None:
     x = np.random.default_rng(0).random((500, 3))
-    one, two = (Trainer(Settings(4, batch_size=16), 3, engine=engine_for(2), seed=0) for _ in range(2))
+    one, two = (Trainer(Settings(4, batch_size=16, scale=scale), 3, engine=engine_for(2), seed=0) for _ in range(2))
     one.feed(x[:499], more=True)
     one.feed(x[499:])
     two.feed(x)

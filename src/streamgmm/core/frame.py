@@ -83,10 +83,10 @@ class Frame:
         """Return a frame with further features, of which no value is known yet."""
         values = np.zeros((FRAME_ROWS, more), self.values.dtype)
         values[1], values[3] = 1.0, np.nan
+        fresh = Frame(values, *(np.zeros(more) for _ in STATISTICS))
+        fresh._settle()  # only these: a move of the others would have to move their parameters, too
         own = (np.pad(getattr(self, name), (0, more)) for name in STATISTICS)
-        frame = Frame(aligned_copy(np.hstack([self.values, values])), *own)
-        frame._settle()
-        return frame
+        return Frame(aligned_copy(np.hstack([self.values, fresh.values])), *own)
 
     @property
     def varies(self) -> npt.NDArray[np.bool_]:

@@ -118,7 +118,7 @@ class Trainer(TrainingView):
         shares : array of shape (N,) or None, default=None
             How much each row counts, within (0, 1].
         reports : list or None, default=None
-            Receives what the rule reports of its steps.
+            Receives what the rule reports of its steps; those of rows that waited for the first frame are left out.
         more : bool, default=False
             Whether another call follows. If True, parameters may lag until ``settle``, which saves merges.
         """
@@ -132,14 +132,15 @@ class Trainer(TrainingView):
             taken = self._standard.take(rows, factor, shares)
             if not self._standard.ready:
                 return []
-            checks = self._end_warm_up()
+            checks = self._learn_first_rows()
             rest = None if shares is None else shares[taken:]
             return [*checks, *self._learn(rows[taken:], factor, rest, reports, more)]
         return self._learn(rows, factor, shares, reports, more)
 
-    def _end_warm_up(self) -> list[Check]:
-        """Learn the first rows, once their frame is known."""
-        assert self._standard is not None
+    def _learn_first_rows(self) -> list[Check]:
+        """Take the first frame from the rows that wait for it, if there are any, and learn them."""
+        if self._standard is None or not len(self._standard):
+            return []
         rows, shares = self._standard.begin(self._main, self.settings.given_parameters(self.n_features))
         return self._learn(rows, 1.0, shares, None, more=True)
 
@@ -173,8 +174,7 @@ class Trainer(TrainingView):
 
     def flush(self) -> list[Check]:
         """End the data: learn from an incomplete batch as one smaller step, and from what the rule holds back."""
-        checks = [] if self._standard is None or not len(self._standard) else self._end_warm_up()
-        checks += self._learn_pending()
+        checks = self._learn_first_rows() + self._learn_pending()
         self.end_pass()
         return checks
 
@@ -218,10 +218,16 @@ class Trainer(TrainingView):
             found = self._standard.left_out_scores(self._main, rows.astype(np.float64))
         return self.mixture.log_prob(rows.astype(self.dtype)) if found is None else found
 
-    def end_pass(self) -> None:
-        """End a pass that another one follows: what the rule has gathered becomes the model."""
+    def end_pass(self) -> list[Check]:
+        """End a pass that another one follows: what the rule has gathered becomes the model.
+
+        There are no more rows than those of the pass, so a frame that waits for more comes from them. Return the checks
+        that fell due.
+        """
+        checks = self._learn_first_rows()
         self._end_round()
         self.rule.flush(self._main.state, self.parameters, self._context())
+        return checks
 
     def _skip_empty(self, rows: Rows, shares: Shares | None) -> tuple[Rows, Shares | None]:
         """Drop rows that hold nothing but NaN, and count them."""

@@ -15,6 +15,8 @@ from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
 
+SINGLE = (1e-18, 1e18)  # scales whose squares, and the inverse of these, fit into float32
+
 
 @dataclass(frozen=True)
 class Diagonal(Covariance):
@@ -103,10 +105,10 @@ class Diagonal(Covariance):
         }
 
     def precisions(self, parameters: Parameters) -> Floats:
-        return parameters["scales"] ** 2
+        return _squares(parameters["scales"])
 
     def covariances(self, parameters: Parameters) -> Floats:
-        return 1 / parameters["scales"] ** 2
+        return 1 / _squares(parameters["scales"])
 
     def n_parameters(self, n_components: int, n_features: int) -> int:
         return 2 * n_components * n_features
@@ -229,6 +231,13 @@ class Diagonal(Covariance):
         squares = parameters["scales"].astype(np.float64) ** 2
         spread = moments["variances"][component] + apart**2
         return np.asarray((squares * spread).sum(1) - 2 * parameters.log_dets)
+
+
+def _squares(scales: Floats) -> Floats:
+    """Return squares, as float64 where float32 cannot hold them: raw data may have any units."""
+    fits = scales.dtype != np.float32 or (scales.min() > SINGLE[0] and scales.max() < SINGLE[1])
+    squares: Floats = np.square(scales, dtype=scales.dtype if fits else np.float64)
+    return squares
 
 
 def _moments(means: Floats, moments: Tensors, masses: npt.NDArray[np.float64], prior: Prior | None) -> Moments:

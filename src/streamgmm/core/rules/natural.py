@@ -23,7 +23,6 @@ from streamgmm.native import NaturalStep, Steps
 MANY = 0.05  # share of the components that may be restarted without a visible jump of the loss
 COUNT_MAX = {"f": 5e4, "d": inf}  # by float type of the moments: shorter steps are rounded away in single precision
 FRESH_COUNT = 10.0  # largest count of components that must learn a new feature
-POOLED = 10.0  # samples that variances of all components together count like, while growth is small
 POOLED = 20.0  # samples from which a component's own variances tell more than those of all components, while it grows
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
