@@ -49,7 +49,7 @@ class TestWeights:
         start = {"means_init": np.zeros((1, 6)), "precisions_init": np.full((1, 6), 2.0), "n_components": 1}
 
         def mean_after(weight: float) -> np.ndarray:
-            model = StreamingGaussianMixture(rule=SGD(0.01, 0.01), random_state=0, **start)
+            model = StreamingGaussianMixture(rule=SGD(0.01, 0.01), scale="none", random_state=0, **start)
             return model.partial_fit(x, sample_weight=[weight]).means_[0]
 
         np.testing.assert_allclose(mean_after(0.25), 0.25 * mean_after(1.0), rtol=1e-12)

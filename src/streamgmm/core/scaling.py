@@ -64,6 +64,8 @@ class Scaling:
 
 def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Replace extreme values by NaN."""
+    if not len(rows):
+        return rows
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         lowest, low, middle, high, highest = np.nanpercentile(rows, [1, 25, 50, 75, 99], axis=0)
         away = np.abs(rows - middle)

@@ -173,7 +173,7 @@ class Trainer(TrainingView):
 
     def flush(self) -> list[Check]:
         """End the data: learn from an incomplete batch as one smaller step, and from what the rule holds back."""
-        checks = [] if self._standard is None or not len(self._standard) else self._end_warm_up()
+        checks = self._learn_first()
         checks += self._learn_pending()
         self.end_pass()
         return checks
@@ -202,10 +202,16 @@ class Trainer(TrainingView):
             return False
         return self._standard.refine(self._main, rows, counts)
 
-    def end_pass(self) -> None:
-        """End a pass that another one follows: what the rule has gathered becomes the model."""
+    def end_pass(self) -> list[Check]:
+        """End a pass that another one follows: what was gathered becomes the model; return the checks that fell due."""
+        checks = self._learn_first()
         self._end_round()
         self.rule.flush(self._main.state, self.parameters, self._context())
+        return checks
+
+    def _learn_first(self) -> list[Check]:
+        """Learn rows that wait for a frame: no others will come, or only the same ones again."""
+        return [] if self._standard is None or not len(self._standard) else self._end_warm_up()
 
     def _skip_empty(self, rows: Rows, shares: Shares | None) -> tuple[Rows, Shares | None]:
         """Drop rows that hold nothing but NaN, and count them."""

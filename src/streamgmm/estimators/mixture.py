@@ -30,7 +30,7 @@ from streamgmm.estimators.validation import (
     warn_of_few_samples,
     warn_of_scaling,
 )
-from streamgmm.estimators.weights import Repeats, Weights, check_counts, portions
+from streamgmm.estimators.weights import Repeats, Weights, check_counts, portions, repeated
 from streamgmm.progress import live_line
 from streamgmm.storage import SavedModel, load_model, save_model
 
@@ -266,8 +266,9 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
                     trainer.end_pass()
             trainer.flush()
             refined = False
-            if self.n_epochs == "auto" and rows.size * self.n_components <= MOST_REFINED:
-                refined = trainer.refine(rows.astype(np.float64), weights)
+            if self.n_epochs == "auto" and length * rows.shape[1] * self.n_components <= MOST_REFINED:
+                every, shares = repeated(rows, weights)
+                refined = trainer.refine(every.astype(np.float64), shares)
             show(length * epochs, trainer.current())
         self._remember_features(X)
         self._take(trainer)
