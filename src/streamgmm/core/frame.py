@@ -19,12 +19,14 @@ from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 Numbers = npt.NDArray[np.float64]
 FAR = 0.25  # deviations between the running mean and the frame's location from which the frame moves
 WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, from which the frame changes
+UNFIT = 0.05  # share of values ten deviations or more away from which a frame does not fit; by chance it stays below 0.01
+LASTING = 500  # values for which it must not have fitted before it changes: a burst is no change
 JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
 REPLACED = 0.9  # and from which nothing of what components know about it is left
 MANY = 20  # unusual values that it takes to say so
 CLIP = 30.0  # deviations, of the values that are not the usual one, up to which values are summed
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
-STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis")
+STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "misfits")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
 
@@ -44,14 +46,14 @@ class Frame:
     values : array of shape (11, D)
         What the kernel reads and writes; see ``native.Samples``. A unit has the sign of the first deviation, so that a
         mirrored feature starts mirrored.
-    count, unusual, mean, variance, kurtosis : arrays of shape (D,)
+    count, unusual, mean, variance, kurtosis, misfits : arrays of shape (D,)
         Running statistics of the rows, in their own units: number of values, number of those that are not the usual
-        one, mean, variance and kurtosis.
+        one, mean, variance and kurtosis; and number of values since the frame has not fitted.
     """
 
     def __init__(self, values: Floats, *statistics: Numbers) -> None:
         self.values = values
-        self.count, self.unusual, self.mean, self.variance, self.kurtosis = statistics
+        self.count, self.unusual, self.mean, self.variance, self.kurtosis, self.misfits = statistics
 
     @classmethod
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
@@ -71,7 +73,7 @@ class Frame:
         values[1], values[3] = sign, usual
         fourth = (away**4).sum(0) / np.maximum(count, 1)
         kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
-        frame = cls(aligned_copy(values), count, unusual, mean, variance, kurtosis)
+        frame = cls(aligned_copy(values), count, unusual, mean, variance, kurtosis, np.zeros(len(mean)))
         frame._settle()
         return frame
 
@@ -138,9 +140,13 @@ class Frame:
         unseen, still = self.count == 0, ~self.varies
         tiny = (ROUNDING[self.values.dtype.char] * mean) ** 2
         woke = still & np.where(unseen, spread > tiny, squares > 0)
-        jumped = self.varies & (far > JUMPED * n) & (unusual >= MANY)
+        unfit = self.varies & (far > UNFIT * n)
+        lasting = unfit & (self.misfits >= LASTING)
+        jumped = lasting & (far > JUMPED * n) & (unusual >= MANY)
         replaced = jumped & (far > REPLACED * n)
         stands_for = np.where(self.varies, every, 1)  # the kernel sums every value of features that do not vary
+        self.misfits = np.where(unfit & ~jumped, self.misfits + stands_for * known, 0.0)
+        stands_for = np.where(unfit & ~lasting, 0, stands_for)  # perhaps a burst: it leaves no trace
         known, unusual = stands_for * known, stands_for * unusual
         self._merge_kurtosis(known, fourths / n, square_z, memory)
         self._merge(known, unusual, mean, spread, memory)
