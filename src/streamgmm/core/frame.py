@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.float64]
 FAR = 0.25  # deviations between the running mean and the frame's location from which the frame moves
 WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, from which the frame changes
 UNFIT = 0.05  # share of values ten deviations or more away from which a frame does not fit; by chance it stays below 0.01
-LASTING = 500  # values for which it must not have fitted before it changes: a burst is no change
+LASTING = 300  # so many of them before it changes: a burst is no change
 JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
 REPLACED = 0.9  # and from which nothing of what components know about it is left
 MANY = 20  # unusual values that it takes to say so
@@ -48,7 +48,7 @@ class Frame:
         mirrored feature starts mirrored.
     count, unusual, mean, variance, kurtosis, misfits : arrays of shape (D,)
         Running statistics of the rows, in their own units: number of values, number of those that are not the usual
-        one, mean, variance and kurtosis; and number of values since the frame has not fitted.
+        one, mean, variance and kurtosis; and number of values far away since the frame has not fitted.
     """
 
     def __init__(self, values: Floats, *statistics: Numbers) -> None:
@@ -140,12 +140,13 @@ class Frame:
         unseen, still = self.count == 0, ~self.varies
         tiny = (ROUNDING[self.values.dtype.char] * mean) ** 2
         woke = still & np.where(unseen, spread > tiny, squares > 0)
+        stands_for = np.where(self.varies, every, 1)  # the kernel sums every value of features that do not vary
         unfit = self.varies & (far > UNFIT * n)
-        lasting = unfit & (self.misfits >= LASTING)
+        self.misfits = np.where(unfit, self.misfits + stands_for * far, 0.0)
+        lasting = self.misfits >= LASTING
         jumped = lasting & (far > JUMPED * n) & (unusual >= MANY)
         replaced = jumped & (far > REPLACED * n)
-        stands_for = np.where(self.varies, every, 1)  # the kernel sums every value of features that do not vary
-        self.misfits = np.where(unfit & ~jumped, self.misfits + stands_for * known, 0.0)
+        self.misfits[jumped] = 0.0
         stands_for = np.where(unfit & ~lasting, 0, stands_for)  # perhaps a burst: it leaves no trace
         known, unusual = stands_for * known, stands_for * unusual
         self._merge_kurtosis(known, fourths / n, square_z, memory)
