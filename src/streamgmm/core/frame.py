@@ -19,7 +19,7 @@ from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 Numbers = npt.NDArray[np.float64]
 FAR = 0.25  # deviations between the running mean and the frame's location from which the frame moves
 WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, from which the frame changes
-UNFIT = 0.05  # share of values ten deviations or more away from which a frame does not fit; by chance it stays below 0.01
+UNFIT = 0.05  # share of values ten deviations or more away from which a frame does not fit; at most 0.01 if it does
 LASTING = 300  # so many of them before it changes: a burst is no change
 JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
 REPLACED = 0.9  # and from which nothing of what components know about it is left
