@@ -152,11 +152,16 @@ class TestScale:
         assert train("raw.csv", "--out", "run", folder=tmp_path)["scale"] == "auto"
         assert train("raw.csv", "--out", "none", "--scale", "none", folder=tmp_path)["scale"] == "none"
 
-    def test_rules_that_need_scaled_data_say_so(self, tmp_path: Path) -> None:
-        np.save(tmp_path / "x.npy", RNG.random((300, 3)))
-        done = streamgmm("train", "x.npy", "--rule", "sgd", "--out", "run", "--json", folder=tmp_path)
-        assert json.loads(done.stdout)["scale"] == "none"
-        assert "--rule sgd learns numbers as they are" in done.words
+    @pytest.mark.parametrize("rule", ["sgd", "natural", "sem"])
+    def test_every_rule_learns_raw_data(self, rule: str, tmp_path: Path) -> None:
+        rows = np.array([1e-3, 1.0, 1e5]) * RNG.normal(5, 1, (3000, 3))
+        np.save(tmp_path / "x.npy", rows)
+        assert train("x.npy", "--rule", rule, "--out", "run", folder=tmp_path)["scale"] == "auto"
+        mixture = load_model(tmp_path / "run" / MODEL).trainer.mixture
+        mean = mixture.weights @ mixture.means
+        variance = mixture.weights @ (mixture.covariances + (mixture.means - mean) ** 2)
+        np.testing.assert_allclose(mean, rows.mean(0), rtol=0.02)
+        np.testing.assert_allclose(variance, rows.var(0), rtol=0.15)
 
     def test_a_scaled_run_of_before_answers_in_the_units_of_the_rows(self, tmp_path: Path) -> None:
         saved = load_model(FORMAT2 / "run-scaled.safetensors")

@@ -1,4 +1,4 @@
-"""The walk of the README from a CSV to anomalies: each of its commands, as it stands there."""
+"""Examples of the README and the tutorial, as they stand there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
+TUTORIAL = README.parent / "docs" / "tutorial.md"
 
 
 def commands() -> list[str]:
@@ -48,6 +50,44 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, shell=True, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
     )
+
+
+def examples(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf8"), re.S)
+
+
+@pytest.mark.source
+def test_examples_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal([300.0, 1e5, 2e-3], [40.0, 2e4, 5e-4], (4000, 3))
+    for code in examples(README):
+        names = {"stream": np.array_split(x, 10), "x": x}
+        exec(code, names)
+        fitted = names.get("model") or names["detector"].mixture_
+        assert fitted.n_samples_seen_ == 4000
+        np.testing.assert_allclose(fitted.weights_ @ fitted.means_, x.mean(0), rtol=0.05)
+
+
+@pytest.mark.source
+def test_examples_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table, *others = examples(TUTORIAL)
+    names: dict[str, Any] = {}
+    exec(table, names)
+    model = names["model"]
+    np.testing.assert_allclose(model.weights_ @ model.means_, names["table"].mean(0), rtol=0.01)
+    for code in others:
+        exec(code, names)
+    assert names["model"].n_samples_seen_ == 61_000
+    assert names["model"].score(names["x"]) > 200
+    assert (tmp_path / "centroids.png").exists()
+
+
+@pytest.mark.source
+def test_no_word_about_scaling_before_the_first_example() -> None:
+    for path in (README, TUTORIAL):
+        before = path.read_text(encoding="utf8").partition("```python")[0]
+        assert not re.search(r"scal|standardis|\[0, 1\]", before, re.I)
 
 
 @pytest.mark.source

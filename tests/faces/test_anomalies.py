@@ -16,6 +16,7 @@ from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
 from streamgmm.core.settings import Settings
 from streamgmm.engines import Serial
 from streamgmm.errors import ModelFileError
+from streamgmm.estimators.validation import ANOMALY_RULE
 from streamgmm.monitoring import RecentQuantiles
 from streamgmm.runs.train import TrainingRun
 from streamgmm.sources import open_source
@@ -144,7 +145,7 @@ def test_weights_are_counts(method: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.permutation(np.concatenate([rng.normal(0.3, 0.2, (3000, 4)), rng.normal(0.8, 0.2, (1500, 4))]))
     counts = rng.integers(0, 4, len(x))
-    mixture = StreamingGaussianMixture(4, random_state=0, shuffle=False)
+    mixture = StreamingGaussianMixture(4, rule=ANOMALY_RULE, random_state=0, shuffle=False)
     weighted = getattr(StreamingAnomalyDetector(mixture, 0.1), method)(x, sample_weight=counts)
     share = counts[weighted.predict(x) == -1].sum() / counts.sum()
     assert abs(share - 0.1) < (0.002 if method == "fit" else 0.05)

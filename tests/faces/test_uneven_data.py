@@ -15,6 +15,7 @@ from tests.conftest import make_trainer
 
 RULES = ["sgd", "natural", "sem"]
 SMALL = {"n_components": 9, "period": 50, "random_state": 0}
+both_scales = pytest.mark.parametrize("scale", ["auto", "none"])
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -29,19 +30,21 @@ def assert_same(here: StreamingGaussianMixture, there: StreamingGaussianMixture)
 
 
 class TestWeights:
+    @both_scales
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.parametrize("threads", [1, 2])
-    def test_integers_are_repeats(self, rule: str, threads: int) -> None:
+    def test_integers_are_repeats(self, rule: str, threads: int, scale: str) -> None:
         x, weights = rows(300), np.random.default_rng(1).integers(0, 5, 300)
-        one, other = (StreamingGaussianMixture(rule=rule, n_jobs=threads, **SMALL) for _ in range(2))
+        one, other = (StreamingGaussianMixture(rule=rule, n_jobs=threads, scale=scale, **SMALL) for _ in range(2))
         assert_same(one.partial_fit(x, sample_weight=weights), other.partial_fit(np.repeat(x, weights, axis=0)))
         assert one.n_samples_seen_ == weights.sum()
 
     @quiet
+    @both_scales
     @pytest.mark.parametrize("rule", RULES)
-    def test_fit_shuffles_the_repeats(self, rule: str) -> None:
+    def test_fit_shuffles_the_repeats(self, rule: str, scale: str) -> None:
         x, weights = rows(300), np.random.default_rng(1).integers(0, 5, 300)
-        one, other = (StreamingGaussianMixture(rule=rule, **SMALL) for _ in range(2))
+        one, other = (StreamingGaussianMixture(rule=rule, scale=scale, **SMALL) for _ in range(2))
         assert_same(one.fit(x, sample_weight=weights), other.fit(np.repeat(x, weights, axis=0)))
 
     def test_a_rest_is_a_smaller_step(self) -> None:
@@ -49,7 +52,7 @@ class TestWeights:
         start = {"means_init": np.zeros((1, 6)), "precisions_init": np.full((1, 6), 2.0), "n_components": 1}
 
         def mean_after(weight: float) -> np.ndarray:
-            model = StreamingGaussianMixture(rule=SGD(0.01, 0.01), random_state=0, **start)
+            model = StreamingGaussianMixture(rule=SGD(0.01, 0.01), scale="none", random_state=0, **start)
             return model.partial_fit(x, sample_weight=[weight]).means_[0]
 
         np.testing.assert_allclose(mean_after(0.25), 0.25 * mean_after(1.0), rtol=1e-12)
@@ -57,20 +60,21 @@ class TestWeights:
         assert (abs(mean_after(1.5)) > abs(mean_after(1.0))).all()
 
     @pytest.mark.filterwarnings("ignore:data reach")
+    @both_scales
     @given(
-        cuts=st.lists(st.integers(0, 120), max_size=6), batch_size=st.sampled_from([1, 7]), rule=st.sampled_from(RULES)
+        cuts=st.lists(st.integers(0, 400), max_size=6), batch_size=st.sampled_from([1, 7]), rule=st.sampled_from(RULES)
     )
-    def test_chunks_do_not_matter(self, cuts: list[int], batch_size: int, rule: str) -> None:
-        x = rows(120)
+    def test_chunks_do_not_matter(self, cuts: list[int], batch_size: int, rule: str, scale: str) -> None:
+        x = rows(400)
         x[np.random.default_rng(2).random(x.shape) < 0.2] = np.nan
         x[17] = np.nan
         x[40] = 1e6
-        weights = np.random.default_rng(3).choice([0, 0.3, 1, 2.5], 120)
+        weights = np.random.default_rng(3).choice([0, 0.3, 1, 2.5], 400)
         weights[40] = 1
-        settings = {"rule": rule, "batch_size": batch_size, "allow_nan": True, **SMALL}
+        settings = {"rule": rule, "batch_size": batch_size, "allow_nan": True, "scale": scale, **SMALL}
         whole = StreamingGaussianMixture(**settings).partial_fit(x, sample_weight=weights)
         parts = StreamingGaussianMixture(**settings)
-        edges = sorted({0, 120, *cuts})
+        edges = sorted({0, 400, *cuts})
         for a, b in pairwise(edges):
             if weights[a:b].any():
                 parts.partial_fit(x[a:b], sample_weight=weights[a:b])
@@ -144,12 +148,13 @@ class TestMissingValues:
         with pytest.raises(ValueError, match=r"row 3 of X contains inf at feature 2"):
             StreamingGaussianMixture(allow_nan=True, **SMALL).partial_fit(x)
 
+    @both_scales
     @pytest.mark.parametrize("rule", RULES)
-    def test_empty_rows_are_counted_and_skipped(self, rule: str, tmp_path: Path) -> None:
-        x = rows(200)
+    def test_empty_rows_are_counted_and_skipped(self, rule: str, scale: str, tmp_path: Path) -> None:
+        x = rows(300)
         holes = x.copy()
         holes = np.insert(holes, [0, 50, 50], np.nan, axis=0)
-        settings = {"rule": rule, "allow_nan": True, "batch_size": 3, **SMALL}
+        settings = {"rule": rule, "allow_nan": True, "batch_size": 3, "scale": scale, **SMALL}
         with_holes, without = (StreamingGaussianMixture(**settings).partial_fit(d) for d in (holes, x))
         assert_same(with_holes, without)
         assert (with_holes.n_rows_skipped_, without.n_rows_skipped_) == (3, 0)
@@ -159,18 +164,22 @@ class TestMissingValues:
         assert again.n_rows_skipped_ == 3
         assert_same(again.partial_fit(x), with_holes.partial_fit(x))
 
+    @both_scales
     @pytest.mark.parametrize("rule", RULES)
-    def test_gaps_hardly_hurt(self, rule: str) -> None:
+    def test_gaps_hardly_hurt(self, rule: str, scale: str) -> None:
         x, test = rows(20_000), rows(2000, seed=1)
         holes = np.where(np.random.default_rng(1).random(x.shape) < 0.3, np.nan, x)
         settings = {"rule": rule, "n_components": 4, "random_state": 0, "allow_nan": True, "precision_max": 200}
+        settings["scale"] = scale
         whole, parts = (StreamingGaussianMixture(**settings).partial_fit(d).score(test) for d in (x, holes))
         assert parts == pytest.approx(whole, abs=0.4 if rule == "sgd" else 0.15)  # fewer steps for each feature
 
+    @both_scales
     @pytest.mark.parametrize("rule", RULES)
-    def test_allowing_gaps_changes_nothing_where_there_are_none(self, rule: str) -> None:
+    def test_allowing_gaps_changes_nothing_where_there_are_none(self, rule: str, scale: str) -> None:
+        settings = {"rule": rule, "scale": scale, **SMALL}
         one, other = (
-            StreamingGaussianMixture(rule=rule, allow_nan=a, **SMALL).partial_fit(rows(500)) for a in (False, True)
+            StreamingGaussianMixture(allow_nan=allow, **settings).partial_fit(rows(500)) for allow in (False, True)
         )
         assert_same(one, other)
 
@@ -187,17 +196,39 @@ class TestMissingValues:
 
 class TestAbsurdSamples:
     @pytest.mark.filterwarnings("ignore:data reach")
+    @both_scales
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.parametrize("at", [0, 30, 3000])
     @pytest.mark.parametrize("batch_size", [1, 8])
-    def test_a_burst_is_forgotten(self, rule: str, at: int, batch_size: int) -> None:
+    def test_a_burst_is_forgotten(self, rule: str, at: int, batch_size: int, scale: str) -> None:
         x, test = rows(12_000), rows(1000, seed=1)
-        settings = {"rule": rule, "batch_size": batch_size, **SMALL}
+        settings = {"rule": rule, "batch_size": batch_size, "scale": scale, **SMALL}
         clean = StreamingGaussianMixture(**settings).partial_fit(x).score(test)
         x[at : at + 100] = 1e6
         burst = StreamingGaussianMixture(**settings).partial_fit(x)
         assert burst.score(test) == pytest.approx(clean, abs=0.35)
         assert abs(burst.means_).max() < 10
+
+    def test_a_burst_among_the_first_rows_is_learned_in_any_chunks(self, tmp_path: Path) -> None:
+        """Where it is unclear which of the first rows are absurd, more of them are awaited."""
+        x = rows(1000)
+        x[20:120] = 1e6 * np.random.default_rng(1).normal(size=(100, 6))
+        whole, parts = (StreamingGaussianMixture(batch_size=3, **SMALL) for _ in range(2))
+        whole.partial_fit(x)
+        for part in np.split(x, [1, 199, 200, 201, 390, 400, 770]):
+            parts.partial_fit(part).save(tmp_path / "m")
+            parts = StreamingGaussianMixture.load(tmp_path / "m")
+        assert_same(whole, parts)
+        assert whole.n_rows_damped_ == parts.n_rows_damped_ == 100
+        assert abs(whole.means_).max() < 10
+
+    @pytest.mark.parametrize("value", [1e3, 1e6, 1e12])
+    def test_a_change_of_units_is_no_burst(self, value: float) -> None:
+        model = StreamingGaussianMixture(4, half_life=1000, random_state=0).partial_fit(rows(3000))
+        model.partial_fit(value * rows(6000, seed=1))
+        plain = StreamingGaussianMixture(4, half_life=1000, random_state=0).partial_fit(value * rows(6000, seed=1))
+        test = value * rows(1000, seed=2)
+        assert model.score(test) > plain.score(test) - 0.5
 
     @pytest.mark.parametrize("rule", RULES)
     def test_a_stream_that_moves_is_followed(self, rule: str) -> None:

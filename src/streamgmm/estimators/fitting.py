@@ -10,7 +10,7 @@ import numpy.typing as npt
 from streamgmm.core.passes import MOST_REFINED, passes_for
 from streamgmm.core.trainer import Trainer
 from streamgmm.estimators.validation import warn_of_damped_rows, warn_of_few_rows, warn_of_few_samples
-from streamgmm.estimators.weights import Repeats, Weights, portions
+from streamgmm.estimators.weights import Repeats, Weights, portions, repeated
 from streamgmm.progress import live_line
 
 
@@ -35,8 +35,10 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
             if epoch == 0 and epochs > 1:
                 trainer.end_pass()
         trainer.flush()
-        refined = options.n_epochs == "auto" and rows.size * trainer.n_components <= MOST_REFINED
-        refined = refined and trainer.refine(rows.astype(np.float64), weights)
+        refined = options.n_epochs == "auto" and length * rows.shape[1] * trainer.n_components <= MOST_REFINED
+        if refined:
+            every, shares = repeated(rows, weights)
+            refined = trainer.refine(every.astype(np.float64), shares)
         show(length * epochs, trainer.current())
     if len(rows) < trainer.n_components:
         warn_of_few_rows(len(rows), trainer.n_components)

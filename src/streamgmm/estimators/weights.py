@@ -82,6 +82,15 @@ def portions(
         yield Portion(stop, piece if piece.dtype == np.uint8 else piece.astype(dtype, copy=False), shares)
 
 
+def repeated(rows: npt.NDArray[Any], weights: Weights | None) -> tuple[npt.NDArray[Any], Weights | None]:
+    """Return rows as often as their weights say, in their order, and their shares."""
+    if weights is None:
+        return rows, None
+    repeats = Repeats(weights)
+    chosen, shares = repeats.look_up(np.arange(len(repeats)))
+    return rows[chosen], shares
+
+
 def check_weights(values: npt.ArrayLike | None, count: int) -> Weights | None:
     """Convert sample weights to float64 (N,); raise unless they are finite, non-negative and not all zero."""
     if values is None:
