@@ -124,7 +124,6 @@ def runs() -> Iterator[tuple[str, Run]]:
     yield "one component", lambda: streamed(x, n_components=1)
     yield "detector", lambda: detected(x)
     csv = ["raw.csv", "--components", "9", "--scale", "standard", "--shuffle", "no"]
-    plain = ["--scale", "none", "--shuffle", "no"]
     yield "csv scaled", lambda: commanded(write_csv, [*csv, "--passes", "1"])
     yield (
         "csv scaled, two passes, resumed",

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.covariance import covariance_kind
+from streamgmm.core.explanation import Reason, expect_from_others, reasons_of
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.native import Floats, Scores
 
@@ -261,6 +262,42 @@ class Mixture:
         np.exp(f, out=f)
         f /= f.sum(1, keepdims=True)
         return f
+
+    def explain(
+        self, x: npt.ArrayLike, names: Sequence[str] | None = None, most: int | None = None
+    ) -> list[list[Reason]]:
+        """Return, for each row, the features that make it strange, most important first.
+
+        Each feature is judged by what the other features of the row lead one to expect ([E29]).
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        names : sequence of str or None, default=None
+            Names of the features; None calls them by number.
+        most : int or None, default=None
+            Largest number of features per row; None for all.
+
+        Examples
+        --------
+        >>> m = Mixture.from_parameters([0.5, 0.5], [[0.0, 0.0], [9.0, 9.0]], [[1.0, 1.0], [1.0, 1.0]])
+        >>> (first,) = m.explain([[9.0, 0.5]], names=["flow", "pressure"], most=1)[0]
+        >>> first.feature, first.value, round(first.expected, 3)
+        ('flow', 9.0, 0.0)
+        """
+        if self.covariance_type != "diag":
+            raise ValueError(f"covariance_type={self.covariance_type!r} does not support explanations; use 'diag'.")
+        rows = np.asarray(x, dtype=np.float64)
+        log_weights = np.log(np.maximum(self._parameters.weights, np.finfo(np.float64).tiny))
+        means, variances = (np.asarray(a, np.float64) for a in (self._parameters.means, self.variances))
+        expected = expect_from_others(rows, log_weights, means, variances)
+        differs = np.zeros(rows.shape, np.bool_)
+        if len(self._constant):
+            differs[:, self._constant] = self._differing(rows, 1.0)
+        known = None if names is None else [str(name) for name in names]
+        found = zip(rows, expected.mean, expected.variance, differs, strict=True)
+        return [reasons_of(row, mean, v, known, odd)[:most] for row, mean, v, odd in found]
 
     def marginal(self, features: Sequence[int]) -> Mixture:
         """Return the mixture of some features alone.

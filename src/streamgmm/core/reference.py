@@ -313,6 +313,16 @@ def weighted_natural_step(
     return μ_new, np.where(W[:, None] > 0, s_new, s), v_new, n, N
 
 
+def expected_from_others(x: Array, ξ: Array, μ: Array, v: Array, d: int) -> tuple[float, float]:
+    """[E29] Mean and variance of feature d of a row x (D,), given its other features."""
+    others = np.arange(len(x)) != d
+    f = scores(x[None, others], ξ, μ[:, others], 1 / np.sqrt(v[:, others]))[0]
+    γ = np.exp(f - f.max())
+    γ /= γ.sum()
+    mean = float(γ @ μ[:, d])
+    return mean, float(γ @ (v[:, d] + (μ[:, d] - mean) ** 2))
+
+
 def pooled_variances(v: Array, π: Array, n: Array, growth: float) -> Array:
     """[E28] Variances v (K, D) that rest on n samples each (K,), moved towards those of all components together."""
     weight = 20**2 * (1 - growth)

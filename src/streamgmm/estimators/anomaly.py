@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from streamgmm.core.explanation import Reason
 from streamgmm.core.rows import rows_with_values
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
@@ -186,6 +187,21 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         """
         scores = self.score_samples(X)
         return self._quantiles.p_values(scores)
+
+    def explain(self, X: npt.ArrayLike, most: int | None = None) -> list[list[Reason]]:
+        """Return, for each row, the features that make it strange, most important first; see `Mixture.explain`.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to explain.
+        most : int or None, default=None
+            Largest number of features per row; None for all.
+        """
+        check_is_fitted(self)
+        rows = self.mixture_._check_rows(X)
+        names = getattr(self, "feature_names_in_", None)
+        return self.mixture_.mixture_.explain(rows, None if names is None else list(names), most)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the detector, its mixture and its sketch of scores to one file; ``streamgmm score`` reads it.

@@ -1,0 +1,85 @@
+"""Explanations: which features make a row strange, each judged by what the others lead one to expect."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+USUAL_RANGE = 2.5758293035489004  # deviations on each side of what is expected: 99 % of a Gaussian
+FEATURES_AT_ONCE = 1 << 20  # numbers in one block of rows × components × features
+
+
+class Expectation(NamedTuple):
+    """What the other features of each row lead one to expect of each feature: mean and variance, (N, D)."""
+
+    mean: Numbers
+    variance: Numbers
+
+
+def expect_from_others(x: Numbers, log_weights: Numbers, means: Numbers, variances: Numbers) -> Expectation:
+    """[E29] Condition a mixture with diagonal covariances on all features of a row but one, for each of them.
+
+    NaN marks features that a row does not have; they are not known to the others either.
+    """
+    mean, variance = np.empty_like(x), np.empty_like(x)
+    size = max(1, FEATURES_AT_ONCE // means.size)
+    for start in range(0, len(x), size):
+        part = slice(start, start + size)
+        away = np.nan_to_num(x[part, None] - means)
+        terms = -0.5 * (np.log(2 * np.pi * variances) + away**2 / variances)
+        terms[np.broadcast_to(np.isnan(x[part, None]), terms.shape)] = 0.0
+        without = (log_weights + terms.sum(2))[..., None] - terms  # scores without each feature: (n, K, D)
+        shares = np.exp(np.maximum(without - without.max(1, keepdims=True), -700.0))
+        shares /= shares.sum(1, keepdims=True)
+        mean[part] = (shares * means).sum(1)
+        variance[part] = (shares * (variances + (means - mean[part, None]) ** 2)).sum(1)
+    return Expectation(mean, variance)
+
+
+class Reason(NamedTuple):
+    """Why a row is strange, as one of its features tells.
+
+    Parameters
+    ----------
+    feature : str or int
+        Name of the feature, or its number.
+    share : float
+        Part of the strangeness of the row, within [0, 1].
+    value : float
+        Its value.
+    expected : float
+        What the other features of the row lead one to expect.
+    low, high : float
+        Range that 99 % of the values are expected in.
+    """
+
+    feature: str | int
+    share: float
+    value: float
+    expected: float
+    low: float
+    high: float
+
+
+def reasons_of(
+    row: Numbers, expected: Numbers, variance: Numbers, names: list[str] | None, differs: npt.NDArray[np.bool_]
+) -> list[Reason]:
+    """Rank the features of one row; those that never varied and ``differs`` come first."""
+    squares = np.where(np.isnan(row), 0.0, (row - expected) ** 2 / variance)
+    if differs.any():
+        squares = differs.astype(np.float64)
+    total = squares.sum()
+    shares = squares / total if total > 0 else np.zeros_like(squares)
+    order = [int(d) for d in np.argsort(-shares, kind="stable") if not np.isnan(row[d])]
+    reach = USUAL_RANGE * np.sqrt(variance)
+    return [
+        Reason(
+            names[d] if names is not None else d,
+            float(shares[d]), float(row[d]), float(expected[d]),
+            float(expected[d] - reach[d]), float(expected[d] + reach[d]),
+        )
+        for d in order
+    ]  # fmt: skip

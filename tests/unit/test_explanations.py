@@ -1,0 +1,89 @@
+"""[E29] Explanations: a feature is judged by what the others lead one to expect."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from streamgmm import Mixture, StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.core import explanation
+from streamgmm.core import reference as eq
+
+
+def plant(count: int, seed: int = 0) -> np.ndarray:
+    """Eight sensors that follow one of four states, in units from 1e-3 to 1e6."""
+    rng = np.random.default_rng(seed)
+    states = np.random.default_rng(5).normal(0, 3, (4, 8))
+    return rng.normal(states[rng.integers(4, size=count)], 1.0) * np.logspace(-3, 6, 8)
+
+
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_expectations_are_those_of_the_reference(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explanation, "FEATURES_AT_ONCE", block)
+    rng = np.random.default_rng(0)
+    x, ξ = rng.normal(0, 2, (7, 5)), rng.normal(0, 1, 3)
+    μ, v = rng.normal(0, 2, (3, 5)), rng.uniform(0.3, 2, (3, 5))
+    found = explanation.expect_from_others(x, np.log(eq.weights(ξ)), μ, v)
+    for n, d in np.ndindex(7, 5):
+        mean, variance = eq.expected_from_others(x[n], ξ, μ, v, d)
+        assert found.mean[n, d] == pytest.approx(mean, rel=1e-9)
+        assert found.variance[n, d] == pytest.approx(variance, rel=1e-9)
+
+
+def test_a_missing_feature_is_neither_a_reason_nor_evidence() -> None:
+    m = Mixture.from_parameters([0.5, 0.5], [[0.0, 0, 0], [9.0, 9, 9]], np.ones((2, 3)))
+    reasons = m.explain([[9.0, np.nan, 0.0]])[0]
+    assert sorted(r.feature for r in reasons) == [0, 2]
+    assert sum(r.share for r in reasons) == pytest.approx(1.0)
+    shorter = m.marginal([1, 2]).explain([[0.5, 0.0]])[0]
+    assert [r[1:] for r in m.explain([[np.nan, 0.5, 0.0]])[0]] == [r[1:] for r in shorter]
+
+
+@pytest.mark.parametrize("fault", ["offset", "noise", "stuck"])
+def test_the_faulty_sensor_comes_first(fault: str) -> None:
+    x, test = plant(8000), plant(400, seed=1)
+    unit = x.std(0)
+    names = [f"sensor{i}" for i in range(8)]
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(16, random_state=0)).fit(
+        pd.DataFrame(x, columns=names)
+    )
+    rng = np.random.default_rng(2)
+    right = total = 0
+    for d in range(8):
+        odd = test.copy()
+        if fault == "offset":
+            odd[:, d] += 5 * unit[d]
+        elif fault == "noise":
+            odd[:, d] += 10 * unit[d] * rng.normal(0, 1, len(odd))
+        else:
+            odd[:, d] = x[:, d].max() + 2 * unit[d]
+        frame = pd.DataFrame(odd, columns=names)
+        flagged = detector.predict(frame) < 0
+        reasons = detector.explain(frame[flagged], most=2)
+        assert all(len(row) == 2 and row[0].share >= row[1].share for row in reasons)
+        right += sum(row[0].feature == names[d] for row in reasons)
+        total += len(reasons)
+    assert total > 1000
+    assert right >= 0.95 * total
+
+
+def test_answers_are_in_the_units_of_the_data() -> None:
+    x = plant(8000)
+    model = StreamingGaussianMixture(16, random_state=0).fit(x)
+    row = x[:1].copy()
+    row[0, 3] += 20 * x[:, 3].std()
+    reason = model.mixture_.explain(row)[0][0]
+    assert reason.feature == 3
+    assert reason.value == row[0, 3]
+    assert reason.low < reason.expected < reason.high < reason.value
+    assert abs(reason.expected - x[0, 3]) < 5 * x[:, 3].std()
+
+
+def test_a_feature_that_never_varied_explains_everything() -> None:
+    x = np.column_stack([plant(2000), np.full(2000, 7.0)])
+    model = StreamingGaussianMixture(4, random_state=0).fit(x)
+    row = x[:1].copy()
+    row[0, 8], row[0, 0] = 7.5, 1e3
+    reason = model.mixture_.explain(row)[0][0]
+    assert (reason.feature, reason.share, reason.value, reason.expected) == (8, 1.0, 7.5, 7.0)
