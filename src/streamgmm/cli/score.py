@@ -29,6 +29,9 @@ def score(
             help="Share of typical rows that may be flagged. [default: that of a saved detector, or 0.01]",
         ),
     ] = None,
+    explain: Annotated[
+        int, typer.Option(min=0, help="Name this many features of each row that make it strange, and why.")
+    ] = 0,
     samples: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows.")] = None,
     columns: ColumnNames = None,
     id_column: IdColumn = None,
@@ -41,7 +44,7 @@ def score(
 
       streamgmm score run today.csv --id time --out scores.csv
 
-      cat today.ndjson | streamgmm score run - --json | jq 'select(.anomaly)'
+      cat today.ndjson | streamgmm score run - --json --explain 2 | jq 'select(.anomaly)'
     """
     from streamgmm.progress import live_line
     from streamgmm.runs.score import accepts_gaps, score_rows, typical_scores
@@ -86,7 +89,7 @@ def score(
         live_line("score", opened.n_rows, enabled=False if console.quiet else None) as show,
         console.warnings_as_lines(),
     ):
-        for found in score_rows(saved, opened, contamination, report):
+        for found in score_rows(saved, opened, contamination, report, explain):
             if samples is not None:
                 found = {name: values[: samples - done] for name, values in found.items()}
             write(found)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.scaling import Scaling
-from streamgmm.errors import Remedy, SourceError
+from streamgmm.errors import Remedy, SourceError, StreamGMMError
 from streamgmm.monitoring import RecentQuantiles
 from streamgmm.sinks import Columns
 from streamgmm.sources import BadRow, Chunk, Source, drop_rows, drop_unfit, read_ahead, select_columns
@@ -21,7 +21,11 @@ Report = Callable[[tuple[BadRow, ...]], None]
 
 
 def score_rows(
-    saved: SavedModel, source: Source, contamination: float, report: Report = lambda bad: None
+    saved: SavedModel,
+    source: Source,
+    contamination: float,
+    report: Report = lambda bad: None,
+    explain: int = 0,
 ) -> Iterator[Columns]:
     """Yield, for each chunk, columns with one entry per row: log-likelihood, component and its responsibility.
 
@@ -38,7 +42,11 @@ def score_rows(
         Share of typical rows that may be flagged.
     report : callable
         Called with the rows that were skipped in each chunk.
+    explain : int, default=0
+        Number of features to name for each row, with the reason; see ``Mixture.explain``.
     """
+    if explain and saved.scaling is not None:
+        raise StreamGMMError("models of runs with scaled rows cannot explain scores; train again on raw rows.")
     mixture, typical = saved.trainer.mixture, typical_scores(saved)
     threshold = typical.quantile(contamination) if len(typical) >= 1 / contamination else None
     empty = True
@@ -56,6 +64,8 @@ def score_rows(
         if threshold is not None:
             found["p_value"] = typical.p_values(found["log_likelihood"])
             found["anomaly"] = found["log_likelihood"] < threshold
+        if explain:
+            found["explain"] = _reasons(mixture, saved, source, chunk, explain)
         if saved.scaling is not None:
             found["log_likelihood"] = found["log_likelihood"] + _log_volume(saved.scaling, chunk.rows)
         empty = False
@@ -64,6 +74,7 @@ def score_rows(
     if empty:  # a file without rows still has a heading
         kinds = {"row": int, "log_likelihood": float, "component": int, "responsibility": float}
         kinds |= {} if threshold is None else {"p_value": float, "anomaly": bool}
+        kinds |= {"explain": object} if explain else {}
         yield {name: np.empty(0, kind) for name, kind in kinds.items()}
 
 
@@ -88,6 +99,15 @@ def _drop_empty(chunk: Chunk) -> Chunk:
     empty = ~rows_with_values(chunk.rows)
     bad = [BadRow(int(n), "contains no number") for n in chunk.numbers[empty]]
     return drop_rows(chunk, empty, bad) if bad else chunk
+
+
+def _reasons(mixture: Mixture, saved: SavedModel, source: Source, chunk: Chunk, most: int) -> npt.NDArray[Any]:
+    """Return, for each row, why it is strange, as plain data."""
+    rows = chunk.rows * source.factor if chunk.rows.dtype == np.uint8 else chunk.rows
+    found = np.empty(len(rows), object)
+    for i, reasons in enumerate(mixture.explain(rows, saved.feature_names, most)):
+        found[i] = [reason._asdict() for reason in reasons]
+    return found
 
 
 def _scores(mixture: Mixture, saved: SavedModel, source: Source, chunk: Chunk) -> Columns:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
-from typing import TextIO
+import json
+from typing import Any, TextIO
+
+import numpy.typing as npt
 
 from streamgmm.sinks.base import Columns, Write
 
@@ -23,6 +26,13 @@ def csv_writer(file: TextIO) -> Write:
         if not names:
             names.extend(columns)
             lines.writerow(names)
-        lines.writerows(zip(*(columns[name].tolist() for name in names), strict=True))
+        lines.writerows(zip(*(_cells(columns[name]) for name in names), strict=True))
 
     return write
+
+
+def _cells(values: npt.NDArray[Any]) -> list[Any]:
+    """Return the cells of a column; those that hold lists as JSON."""
+    if values.dtype != object:
+        return list(values.tolist())
+    return [json.dumps(value) if isinstance(value, list) else value for value in values.tolist()]
