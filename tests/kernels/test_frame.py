@@ -78,7 +78,7 @@ def test_rows_in_a_frame_are_samples(
     x = with_gaps(x) if gaps else x
     z = eq.in_frame(x, *frame[:2], frame[2] != 0)
     assert z.dtype == dtype
-    sums = eq.frame_sums(x.astype(np.float64), *(frame[i].astype(np.float64) for i in (0, 1, 3, 4)))
+    sums = eq.frame_sums(x.astype(np.float64), *(frame[i].astype(np.float64) for i in range(5)))
     for sigma in (0.8, 0.01):
         own = frame.copy()
         found = learned(rule, p, x, sigma, batch_size=batch_size, gaps=gaps, frame=own)
@@ -98,10 +98,9 @@ def test_some_steps_are_summed_but_all_of_features_that_are_not_active(batch_siz
     own, step = frame.copy(), np.arange(len(x)) // batch_size
     learned("natural", p, x, 0.01, batch_size=batch_size, frame=own, turn=turn)
     chosen = (5 + 3 * step) % 8 == 0
-    fixed = (frame[0], frame[1], frame[3], frame[4])
-    expected = np.where(frame[2] != 0, eq.frame_sums(x[chosen], *fixed), eq.frame_sums(x, *fixed))
+    expected = np.where(frame[2] == 1, eq.frame_sums(x[chosen], *frame[:5]), eq.frame_sums(x, *frame[:5]))
     np.testing.assert_allclose(own[FRAME_SUMS:], expected, rtol=1e-11, atol=1e-11)
-    assert (own[5] == np.where(frame[2] != 0, chosen.sum(), len(x))).all()
+    assert (own[5] == np.where(frame[2] == 1, chosen.sum(), len(x))).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -155,10 +154,10 @@ def test_a_frame_without_shift_and_unit_changes_nothing(width: str, rule: str, d
 def test_frames_that_do_not_fit_are_refused() -> None:
     p = random_mixture(np.random.default_rng(0), 4, 3)
     x = np.zeros((6, 3))
-    for shape in ((11, 4), (11, 2), (2, 3), (12, 3)):
-        with pytest.raises(ValueError, match=r"a frame must have the shape \(11, features\)"):
+    for shape in ((12, 4), (12, 2), (2, 3), (13, 3)):
+        with pytest.raises(ValueError, match=r"a frame must have the shape \(12, features\)"):
             learned("natural", p, x, 1.0, frame=np.ones(shape))
-    wrong: list[np.ndarray] = [np.ones((11, 3), np.float32), np.ones((22, 3))[::2], np.ones(33), np.ones((11, 3), int)]
+    wrong: list[np.ndarray] = [np.ones((12, 3), np.float32), np.ones((24, 3))[::2], np.ones(36), np.ones((12, 3), int)]
     for frame in wrong:  # never a silent copy, whose sums would be lost
         with pytest.raises(TypeError):
             learned("natural", p, x, 1.0, frame=frame)

@@ -45,7 +45,7 @@ class Frame:
 
     Attributes
     ----------
-    values : array of shape (11, D)
+    values : array of shape (12, D)
         What the kernel reads and writes; see ``native.Samples``. A unit has the sign of the first deviation, so that a
         mirrored feature starts mirrored.
     count, unusual, mean, variance, kurtosis, doubts : arrays of shape (D,)
@@ -139,17 +139,24 @@ class Frame:
             One step in so many was summed.
         """
         shift, unit = self.shift, self.unit
-        known, unusual, far, sums, squares, fourths = self._sums(every)
+        known, unusual, far, far_sums, sums, squares, fourths = self._sums(every)
+        apart = self.values[2] == 1
         self.values[FRAME_SUMS:] = 0
-        n = np.maximum(known, 1)
+        # values far away are doubted: they count only where they turn out to be a lasting change
+        n = np.maximum(known - np.where(apart, far, 0.0), 1)
         mean_z, square_z = sums / n, squares / n
+        with_far = np.maximum(known, 1)
+        mean_far = np.where(apart, sums + far_sums, sums) / with_far
+        square_far = np.where(apart, squares + far_sums * (far_sums / np.maximum(far, 1)), squares) / with_far
         mean = shift + mean_z / unit
         spread = np.maximum(square_z - mean_z**2, 0) / unit**2
         unseen, still = self.count == 0, ~self.varies
         tiny = (ROUNDING[self.values.dtype.char] * np.maximum(np.abs(mean), np.abs(shift))) ** 2
         woke = still & np.where(unseen, spread > tiny, squares > 0)
-        jumped, shrunk = self._changed(far > JUMPED * n, np.maximum(spread, tiny) < NARROW / unit**2, known, unusual)
-        replaced = jumped & (far > REPLACED * n)
+        moved, narrow = far > JUMPED * with_far, np.maximum(spread, tiny) < NARROW / unit**2
+        jumped, shrunk = self._changed(moved, narrow, np.where(moved, far, known), unusual)
+        replaced = jumped & (far > REPLACED * with_far)
+        mean_z, square_z = np.where(jumped, mean_far, mean_z), np.where(jumped, square_far, square_z)
         doubted = self.doubts > 0
         known, unusual = np.where(doubted, 0.0, known), np.where(doubted, 0.0, unusual)
         self._merge_kurtosis(known, fourths / n, square_z, memory)
@@ -166,28 +173,28 @@ class Frame:
         return self._move(shift, unit, fresh=woke | replaced, anyway=anew | first)
 
     def _changed(
-        self, far: npt.NDArray[np.bool_], narrow: npt.NDArray[np.bool_], known: Numbers, unusual: Numbers
+        self, far: npt.NDArray[np.bool_], narrow: npt.NDArray[np.bool_], odd_values: Numbers, unusual: Numbers
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Tell which features have moved or widened altogether, and which young ones have narrowed.
 
         It takes a while to believe it: until then such values are doubted, as they may be a burst of absurd ones.
         """
         odd = self.varies & (unusual >= MANY) & (far | (narrow & (self.count <= YOUNG)))
-        self.doubts = np.where(odd, self.doubts + known, np.where(known > 0, 0.0, self.doubts))
+        self.doubts = np.where(odd, self.doubts + odd_values, np.where(odd_values > 0, 0.0, self.doubts))
         believed = self.doubts >= PATIENCE
         self.doubts[believed] = 0.0
         return believed & far, believed & ~far
 
     def _sums(self, every: int) -> Numbers:
-        """Return what the kernel has summed, for all samples: (6, D).
+        """Return what the kernel has summed, for all samples: (7, D).
 
         Each step that was summed stands for ``every`` of them. Unusual values of watched features were summed always.
         """
         sums = self.values[FRAME_SUMS:].astype(np.float64)
         watched = self.values[2] != 1
         value = np.where(watched, (np.nan_to_num(self.values[3].astype(np.float64)) - self.shift) * self.unit, 0.0)
-        usual = (sums[0] - sums[1]) * np.array([np.ones_like(value), np.zeros_like(value), np.zeros_like(value),
-                                                value, value**2, value**4])  # fmt: skip
+        none = np.zeros_like(value)
+        usual = (sums[0] - sums[1]) * np.array([none + 1, none, none, none, value, value**2, value**4])
         return np.where(watched, sums + (every - 1) * usual, every * sums)
 
     def _merge_kurtosis(self, known: Numbers, fourth: Numbers, square: Numbers, memory: float) -> None:

@@ -268,11 +268,17 @@ def rows_log_likelihood(L: Array, u: Array) -> Array:
     return L + np.log(np.abs(u)).sum()
 
 
-def frame_sums(x: Array, m: Array, u: Array, usual: Array, clip: Array) -> Array:
-    """[E23] Numbers of all values, of unusual and of far ones; sums of powers of clipped samples, no gaps: (6, D)."""
-    there = ~np.isnan(x)
-    c = np.where(there, np.clip((x - m) * u, -clip, clip), 0)
-    numbers = [there.sum(0), (there & (x != usual)).sum(0), (there & (np.abs(c) >= clip)).sum(0)]
+def frame_sums(x: Array, m: Array, u: Array, active: Array, usual: Array, clip: Array) -> Array:
+    """[E23] Numbers of all values, of unusual and of far ones, sum of these; sums of three powers, no gaps: (7, D).
+
+    Values beyond the clip are left out of the powers where a feature has the activity 1, and clipped elsewhere, where
+    those beyond a hundred times the clip are left out altogether.
+    """
+    there = ~np.isnan(x) & ((active == 1) | ~(np.abs((x - m) * u) > 100 * clip))
+    z = np.where(there, (x - m) * u, 0)
+    far = there & (np.abs(z) >= clip)
+    c = np.where(far & (active == 1), 0, np.clip(z, -clip, clip))
+    numbers = [there.sum(0), (there & (x != usual)).sum(0), far.sum(0), np.where(far, z, 0).sum(0)]
     return np.array([*numbers, c.sum(0), (c**2).sum(0), (c**4).sum(0)])
 
 

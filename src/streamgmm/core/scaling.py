@@ -16,6 +16,8 @@ from streamgmm.native import Floats
 FAR_OUTSIDE = 10.0  # the random start suits data around [-1, 1]; beyond this it takes long to reach them
 NARROW = 0.2  # of 1/precision_max: features whose variance is all below it look constant to the model
 SCALINGS = ("none", "minmax", "standard")
+CORE, LEAST_DISTINCT = 0.4, 10  # share of the distinct values that are the core of a feature, if it has so many
+DOUBTFUL = 0.1  # share of values far from the core that may be data or a burst
 EXTREME = 1000.0  # times the interquartile range from the median: values farther away are ignored
 
 
@@ -77,6 +79,23 @@ def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
             spread[np.flatnonzero(same)[varied]] = np.nanmedian(others[:, varied], axis=0)
         far = away > EXTREME * np.where(spread > 0, spread, np.inf)
     return np.where(far, np.nan, rows)
+
+
+def may_hold_a_burst(rows: npt.NDArray[Any]) -> bool:
+    """Return whether many values of a feature are so far from others that one kind of them may be a burst."""
+    return any(_is_divided(column[~np.isnan(column)]) for column in without_extremes(rows.astype(np.float64)).T)
+
+
+def _is_divided(values: npt.NDArray[np.float64]) -> bool:
+    distinct = np.unique(values)
+    if len(distinct) < LEAST_DISTINCT:
+        return False
+    size = int(CORE * len(distinct))
+    widths = distinct[size:] - distinct[:-size]
+    start = int(widths.argmin())  # the core are the distinct values that lie closest together
+    reach = EXTREME * widths[start]
+    far = (values < distinct[start] - reach) | (values > distinct[start + size] + reach)
+    return bool(far.mean() > DOUBTFUL)
 
 
 def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:

@@ -16,9 +16,10 @@ from streamgmm.core.frame import Frame, Move
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.rules.moments import RegularisedState
+from streamgmm.core.scaling import may_hold_a_burst
 from streamgmm.native import Rows, Turn
 
-WARM_UP = 200  # rows that are kept until the first frame is known
+WARM_UP, LONGEST_WARM_UP = 200, 1600  # rows that are kept until the first frame is known; twice as many if in doubt
 WIDE_BOUNDS = Bounds(1e-5, 1e5)  # of scales, in deviations of a feature, where a prior keeps them apart from zero
 LONGEST = 1000  # samples between two looks at the frame
 ALL_SUMMED = 4000  # samples after which only one step in SPARSE is summed in the frame
@@ -55,7 +56,8 @@ class Standardisation:
     ) -> None:
         self._smallest = 0.0 if precision_max is None else 1 / precision_max
         self._rule, self._bounds = rule, bounds_of_samples(rule)
-        self._first = PartialBatch(n_features, dtype, WARM_UP)
+        self._first = PartialBatch(n_features, dtype, LONGEST_WARM_UP)
+        self._enough = WARM_UP  # rows for a frame
         self._frame: Frame | None = None
         self._next_update = 0  # samples at which the frame is looked at again
         self._every = 1  # one step in so many is summed in the frame
@@ -85,12 +87,18 @@ class Standardisation:
 
     def take(self, rows: Rows, factor: float, shares: Shares | None) -> int:
         """Keep rows until there are enough for a frame; return how many were taken."""
-        return self._first.add(rows, factor, shares)
+        taken = 0
+        while taken < len(rows) and not self.ready:
+            stop = taken + self._enough - len(self._first)
+            taken += self._first.add(rows[taken:stop], factor, None if shares is None else shares[taken:stop])
+            if self.ready and self._enough < LONGEST_WARM_UP and may_hold_a_burst(self._first.rows):
+                self._enough *= 2
+        return taken
 
     @property
     def ready(self) -> bool:
         """Whether there are enough rows for a frame."""
-        return len(self._first) == WARM_UP
+        return len(self._first) == self._enough
 
     def begin(self, main: Replica, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Rows, Shares]:
         """Take the first frame from the first rows, and given parameters into it; return the rows, to be learned."""
@@ -123,7 +131,7 @@ class Standardisation:
         width, dtype = main.parameters.n_features, main.parameters.dtype
         if self._frame is None:
             rows, shares = self._first.rows, self._first.shares
-            self._first = PartialBatch(width, dtype, WARM_UP)
+            self._first = PartialBatch(width, dtype, LONGEST_WARM_UP)
             self._first.add(np.pad(rows, ((0, 0), (0, more)), constant_values=np.nan), 1.0, shares)
             return
         assert main.frame is not None
@@ -147,8 +155,11 @@ class Standardisation:
             return
         before = state.prior.rows[0, : len(fresh)]
         expected = np.where(fresh, PRIOR_EXPECTS, np.where(frame.varies, before, 1.0))
-        rare = np.maximum(UNUSUAL / frame.unusual_share, HEAVY_TAILED * (frame.kurtosis - 1))
-        weight = np.where(frame.varies, np.maximum(1.0, rare), LOCKED)
+        share = frame.unusual_share
+        heavy = np.where(
+            share > 0.5, HEAVY_TAILED * (frame.kurtosis - 1), 0.0
+        )  # the kurtosis of rare values says no more
+        weight = np.where(frame.varies, np.maximum(1.0, np.maximum(UNUSUAL / share, heavy)), LOCKED)
         added = np.where(frame.varies, self._rule.reg_covar, 0.0)
         kind.set_prior(state.prior, [expected, weight, added, np.where(frame.varies, smallest, 0.0)])
 
@@ -195,14 +206,6 @@ class Standardisation:
         self._set_prior(main, np.zeros(samples.shape[1], np.bool_))
         return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
 
-    def left_out_scores(self, main: Replica, rows: Rows) -> npt.NDArray[np.float64] | None:
-        """Return the log-likelihood of rows as if they had not been learned; None if the rule cannot."""
-        if self._frame is None:
-            return None
-        samples = self._frame.samples_of_rows(rows)
-        found = self._rule.left_out_scores(main.state, main.parameters, samples, self._bounds)
-        return None if found is None else found + self.offset
-
     def answer(self, main: Replica, context: Context) -> Parameters:
         """Return parameters in the units of the rows, with the variances that components really have."""
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)
@@ -244,3 +247,5 @@ class Standardisation:
             self._frame = Frame.restored(main.frame, own)
         else:
             self._first.restore(tensors["first.rows"], tensors["first.shares"])
+            while self.ready or len(self._first) > self._enough:  # rows that were enough would not wait
+                self._enough *= 2

@@ -202,22 +202,6 @@ class Trainer(TrainingView):
             return False
         return self._standard.refine(self._main, rows, counts)
 
-    def left_out_scores(self, rows: Rows) -> npt.NDArray[np.float64]:
-        """Return the log-likelihood of rows that were learned, each as if it had not been: (N,).
-
-        Where a rule cannot tell, it is the plain log-likelihood.
-
-        Parameters
-        ----------
-        rows : array of shape (N, D)
-            Rows that were learned.
-        """
-        self._end_round()
-        found = None
-        if self._standard is not None and self.annealed:
-            found = self._standard.left_out_scores(self._main, rows.astype(np.float64))
-        return self.mixture.log_prob(rows.astype(self.dtype)) if found is None else found
-
     def end_pass(self) -> list[Check]:
         """End a pass that another one follows: what the rule has gathered becomes the model.
 

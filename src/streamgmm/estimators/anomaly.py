@@ -90,7 +90,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         self._check_parameters()
         mixture = self._new_mixture().fit(X, sample_weight=sample_weight)
         rows = mixture._check_rows(X)
-        scores, known = mixture.trainer_.left_out_scores(rows), rows_with_values(rows)
+        scores, known = mixture._ask(rows, "log_prob"), rows_with_values(rows)
         weights = check_weights(sample_weight, len(scores))
         if not known.any():
             raise ValueError(f"none of the {len(rows)} rows of X contains a number; there is nothing to learn from.")

@@ -381,8 +381,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def _begin(self, X: npt.ArrayLike, rows: npt.NDArray[Any]) -> None:
         """Get ready to learn from data like X, whose validated rows are given."""
-        self._take(self._make_trainer(rows))
         validate_data(self, X, reset=True, skip_check_array=True)
+        self._take(self._make_trainer(rows))
 
     def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
         """Learn from validated rows."""

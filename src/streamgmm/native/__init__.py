@@ -45,7 +45,7 @@ Rows = npt.NDArray[Any]
 """Samples (N, D): floats, or bytes."""
 PACK_BYTES = 128
 """Rows of parameters are padded to a multiple of this, and aligned to it."""
-FRAME_ROWS = 11
+FRAME_ROWS = 12
 """Rows of a frame; see `Samples`."""
 FRAME_SUMS = 5
 """Number of the first row of a frame that the kernel writes."""
@@ -128,11 +128,11 @@ class Samples(NamedTuple):
     typical_loss : array of shape (5,), optional
         INOUT. [E20] Extreme samples then have less influence: number of samples, level and deviation of losses, room
         (0 keeps the bound fixed), and number of samples outside.
-    frame : array of shape (11, D), optional
+    frame : array of shape (12, D), optional
         INOUT. [E23] Shift, unit and activity of each feature: a sample is (row − shift)·unit, or 0 where a feature is
         not active. Behind them the usual value (or NaN) and the clip; then how many values were summed, how many of
-        them were not the usual one, or beyond the clip, and the sums of the first, second and fourth power
-        of all, clipped.
+        them were not the usual one, or beyond the clip, and the sum of the latter; then the sums of the first, second
+        and fourth power. Values beyond the clip are left out of these where a feature has the activity 1, else clipped.
     turn : Turn, default=Turn(0, 1, 1)
         Which steps are summed in the frame.
     """

@@ -278,7 +278,15 @@ class Rule(ABC, Generic[S]):
         return context.annealed
 
     def restarted(self, state: S, parameters: Parameters) -> S:
-        """Return the state for other ``parameters`` to start from."""
+        """Return the state for other parameters to start from.
+
+        Parameters
+        ----------
+        state : State
+            What the rule remembers.
+        parameters : Parameters
+            Parameters to start from.
+        """
         return state
 
     def reframed(self, state: S, kind: Covariance, shift: Any, factor: Any) -> S:
@@ -312,10 +320,6 @@ class Rule(ABC, Generic[S]):
             Bounds of scales.
         """
         return False
-
-    def left_out_scores(self, state: S, parameters: Parameters, samples: Any, bounds: Bounds) -> Any:
-        """Return the score of samples (N, D) as if they had not been learned; None if the rule cannot."""
-        return None
 
     @property
     def supports_gaps(self) -> bool:

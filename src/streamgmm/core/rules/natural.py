@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.batch_em import Fit, Sheet, leave_one_out
-from streamgmm.core.covariance import Bounds, Prior, Work
+from streamgmm.core.batch_em import Fit, Sheet
+from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.refinement import MOST_MOVES, refine
@@ -212,15 +212,6 @@ class Natural(Rule[NaturalState]):
         state.prior.rows[:], state.prior.evidence[:] = fit.prior.rows, fit.masses
         state.growth, state.hold = 1.0, False
         return True
-
-    def left_out_scores(self, state: NaturalState, parameters: Parameters, samples: Any, bounds: Bounds) -> Any:
-        if state.prior is None:
-            return None
-        # what the past counts fades, so a sample may be a larger part of a component than of all it has received
-        effective = np.minimum(state.prior.evidence, (2 - state.growth) * state.counts)
-        fit = Fit(parameters, state.moments, Prior(state.prior.rows, np.maximum(effective, 1.0)), bounds)
-        sheet = Sheet(samples.astype(parameters.dtype), np.ones(len(samples)))
-        return leave_one_out(sheet, fit).scores
 
     def on_new_features(self, state: NaturalState) -> None:
         np.minimum(state.counts, FRESH_COUNT, out=state.counts)

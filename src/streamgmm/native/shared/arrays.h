@@ -88,7 +88,7 @@ template <class T> struct SampleArrays {
         const std::size_t stride = row_stride(rows);
         const double *weights = shares ? shares->data() : nullptr;
         require(!frame || (frame->shape(0) == frame_rows && frame->shape(1) == rows.shape(1)),
-                "a frame must have the shape (11, features)");
+                "a frame must have the shape (12, features)");
         require(every > 0, "one step in `every` is summed: it must be positive");
         Frame<T> place = {};
         if (frame) {
@@ -96,9 +96,9 @@ template <class T> struct SampleArrays {
             const std::size_t d = frame->shape(1);
             for (std::size_t i = 0; i < d; ++i)
                 if (at[2 * d + i] != T(1)) watched.push_back(std::uint32_t(i));
-            place = {at,         at + d,     at + 2 * d, at + 3 * d,  at + 4 * d,     at + 5 * d,     at + 6 * d,
-                     at + 7 * d, at + 8 * d, at + 9 * d, at + 10 * d, watched.data(), watched.size(), first,
-                     apart,      every};
+            place = {at,         at + d,     at + 2 * d, at + 3 * d,  at + 4 * d,  at + 5 * d,     at + 6 * d,
+                     at + 7 * d, at + 8 * d, at + 9 * d, at + 10 * d, at + 11 * d, watched.data(), watched.size(),
+                     first,      apart,      every};
         }
         if (bytes)
             input = {nullptr, static_cast<const std::uint8_t *>(rows.data()), T(factor), stride, weights, false, place};

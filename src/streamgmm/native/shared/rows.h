@@ -7,14 +7,18 @@ namespace {
 // Adds feature d of a row to the sums of its frame; a gap adds nothing.  IN row[features], INOUT frame.
 template <class T> inline void sum_value(const Frame<T> &frame, const T *row, std::size_t d) {
     const T z = (row[d] - frame.shift[d]) * frame.unit[d], most = frame.clip[d];
-    const bool known = row[d] == row[d];
+    const T absurd = T(100) * most, finite = T(1e30); // no unit explains the former; sums of the latter stay finite
+    const bool watched = frame.active[d] != T(1);
+    const bool known = row[d] == row[d] && !(watched && (z > absurd || z < -absurd));
+    const bool far = known && (z >= most || z <= -most), summed = known && (watched || !far);
     const T low = z > -most ? z : -most, clipped = low < most ? low : most, square = clipped * clipped;
     frame.known[d] += known ? T(1) : T(0);
     frame.unusual[d] += known && row[d] != frame.usual[d] ? T(1) : T(0);
-    frame.far[d] += known && square >= most * most ? T(1) : T(0);
-    frame.sums[d] += known ? clipped : T(0);
-    frame.squares[d] += known ? square : T(0);
-    frame.fourths[d] += known ? square * square : T(0);
+    frame.far[d] += far ? T(1) : T(0);
+    frame.far_sums[d] += far ? (z > finite ? finite : z < -finite ? -finite : z) : T(0);
+    frame.sums[d] += summed ? clipped : T(0);
+    frame.squares[d] += summed ? square : T(0);
+    frame.fourths[d] += summed ? square * square : T(0);
 }
 
 // Converts row n to numbers, followed by zeros up to `stride`, and prefetches the next row.  IN x, OUT to[stride].

@@ -23,20 +23,20 @@ struct Filter {
 };
 
 // [E23] A sample is (row - shift) * unit, feature by feature, and zero in features that are not active; null pointers
-// leave rows as they are. Sums over some of the samples, clipped to +-clip, tell whether the frame still fits. Values
-// of watched features that are not the usual one are summed at every step: they are rare.
+// leave rows as they are. Sums over some of the samples tell whether the frame still fits. Values beyond the clip are
+// only counted. Watched features are those whose unusual values are rare: these are summed at every step, clipped.
 template <class T> struct Frame {
     const T *shift, *unit, *active, *usual, *clip; // [features] active: 0 not, 1 yes, 2 yes and watched; usual: a
                                                    // value that many rows share, else NaN
-    T *known, *unusual, *far;     // INOUT [features] number of values, of those that are not the usual one, and of
-                                  // those beyond the clip
+    T *known, *unusual, *far, *far_sums; // INOUT [features] number of values, of those that are not the usual one, and
+                                         // of those beyond the clip; sum of the latter, not clipped
     T *sums, *squares, *fourths;  // INOUT [features] sums of their first, second and fourth powers
     const std::uint32_t *watched; // [watched_count] features that are watched, or not active
     std::size_t watched_count;
     std::size_t first, apart, every; // all features of step t are summed if every divides first + t * apart
 };
 
-constexpr std::size_t frame_rows = 11;
+constexpr std::size_t frame_rows = 12;
 
 // Rows of data: numbers of the model's type, or bytes times a factor.
 template <class T> struct Input {
