@@ -156,9 +156,7 @@ class Standardisation:
         before = state.prior.rows[0, : len(fresh)]
         expected = np.where(fresh, PRIOR_EXPECTS, np.where(frame.varies, before, 1.0))
         share = frame.unusual_share
-        heavy = np.where(
-            share > 0.5, HEAVY_TAILED * (frame.kurtosis - 1), 0.0
-        )  # the kurtosis of rare values says no more
+        heavy = np.where(share > 0.5, HEAVY_TAILED * (frame.kurtosis - 1), 0.0)  # that of rare values says no more
         weight = np.where(frame.varies, np.maximum(1.0, np.maximum(UNUSUAL / share, heavy)), LOCKED)
         added = np.where(frame.varies, self._rule.reg_covar, 0.0)
         kind.set_prior(state.prior, [expected, weight, added, np.where(frame.varies, smallest, 0.0)])
