@@ -24,6 +24,7 @@ Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-5  # nats per feature and iteration
 OPENING, INTERVAL = 2, 3  # iterations before the prior moves, and between its moves
+QUIET = 5  # moves of the prior in a row that must hardly change anything at the end
 EXPECTED = (1e-6, 30.0)  # bounds of what the prior expects, in units of a feature's variance
 LEFT_OUT = 4000  # samples that are left out, one after the other
 LEAST_MASS = 1e-3
@@ -86,19 +87,28 @@ class Sheet:
 
 def converge(sheet: Sheet, fit: Fit) -> float:
     """Iterate EM in place, and let the prior follow the leave-one-out likelihood; return the likelihood per sample."""
-    last, left_out, step = -inf, sheet.some(LEFT_OUT), np.zeros(1)
+    last, promise, left_out, quiet = -inf, -inf, sheet.some(LEFT_OUT), 0
     for iteration in range(MOST_ITERATIONS):
         likelihood = iterate(sheet, fit)
         if iteration >= OPENING and iteration % INTERVAL == 0:
-            gradient = leave_one_out(left_out, fit).gradient * (len(sheet) / len(left_out))
-            step = np.clip(gradient / np.sqrt(4 * len(fit.masses)), -0.5, 0.5)
-            rows = fit.prior.rows[:, : len(gradient)]
-            rows[0] = np.where(rows[1] < 1e20, np.clip(rows[0] * np.exp(step), *EXPECTED), rows[0])
-            fit.refresh()
-            if iteration > 10 and abs(likelihood - last) < TOLERANCE * len(gradient) and np.abs(step).max() < 0.05:
+            found = leave_one_out(left_out, fit)
+            _follow(found.gradient * (len(sheet) / len(left_out)), fit)
+            promised = float(np.average(found.scores, weights=left_out.counts))
+            tolerance = TOLERANCE * fit.parameters.n_features
+            settled = abs(likelihood - last) < tolerance and abs(promised - promise) < 10 * tolerance
+            quiet, promise = quiet + 1 if settled else 0, promised
+            if quiet == QUIET:
                 break
         last = likelihood
     return likelihood
+
+
+def _follow(gradient: Numbers, fit: Fit) -> None:
+    """Move what the prior expects along the gradient of the leave-one-out likelihood."""
+    step = np.clip(gradient / np.sqrt(4 * len(fit.masses)), -0.5, 0.5)
+    rows = fit.prior.rows[:, : len(gradient)]
+    rows[0] = np.where(rows[1] < 1e20, np.clip(rows[0] * np.exp(step), *EXPECTED), rows[0])
+    fit.refresh()
 
 
 def iterate(sheet: Sheet, fit: Fit) -> float:

@@ -122,11 +122,19 @@ class Frame:
         """Return rows (N, D) as samples; a feature that has not varied yet is 0."""
         return np.where(self.varies, (rows - self.shift) * self.unit, 0.0)
 
-    def measure_tails(self, samples: Numbers) -> None:
-        """Take the kurtosis of samples (N, D) that are all at hand, without any clipping."""
-        away = samples - np.nanmean(samples, axis=0)
-        square, fourth = np.nanmean(away**2, axis=0), np.nanmean(away**4, axis=0)
-        self.kurtosis = np.where(square > 0, fourth / np.where(square > 0, square, 1.0) ** 2, self.kurtosis)
+    def measure(self, rows: npt.NDArray[Any]) -> Move:
+        """Take mean, variance and kurtosis of rows (N, D) that are all at hand; return how the frame moves."""
+        shift, unit = self.shift, self.unit
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
+            mean = np.nanmean(rows, axis=0)
+            away = (rows - mean) * unit  # in deviations, so that powers stay finite
+            square, fourth = np.nanmean(away**2, axis=0), np.nanmean(away**4, axis=0)
+        known = self.varies & (square > 0)
+        square = np.where(known, square, 1.0)
+        self.mean, self.variance = np.where(known, mean, self.mean), np.where(known, square / unit**2, self.variance)
+        self.kurtosis = np.where(known, fourth / square**2, self.kurtosis)
+        self._settle()
+        return Move((self.shift - shift) * unit, self.unit / unit, np.zeros(len(unit), np.bool_))
 
     def update(self, memory: float, every: int) -> Move | None:
         """End a period: take in what the kernel has summed; return how the frame moves, if it does.

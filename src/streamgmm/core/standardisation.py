@@ -199,9 +199,9 @@ class Standardisation:
         """Iterate EM on rows that are all at hand; return whether the rule can."""
         if self._frame is None:
             return False
+        self._apply(main, self._frame.measure(rows))  # all rows are known: nothing needs to be doubted or clipped
+        self._set_prior(main, np.zeros(rows.shape[1], np.bool_))
         samples = self._frame.samples_of_rows(rows)
-        self._frame.measure_tails(samples)
-        self._set_prior(main, np.zeros(samples.shape[1], np.bool_))
         return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
 
     def answer(self, main: Replica, context: Context) -> Parameters:
