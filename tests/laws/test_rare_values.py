@@ -118,3 +118,11 @@ def test_fewer_rows_than_components() -> None:
     with pytest.warns(UserWarning, match="30 rows are fewer than the 64 components"):
         model = StreamingGaussianMixture(random_state=0).fit(x)
     assert np.isfinite(model.score_samples(clusters(100, seed=2))).all()
+
+
+def test_losses_follow_the_frame_into_refinement() -> None:
+    """What training reports stays in the units of the rows when all of them are measured at the end."""
+    x = clusters(3000) * 1e3
+    once = StreamingGaussianMixture(4, n_epochs=3, random_state=0).fit(x).trainer_.current().max_component
+    refined = StreamingGaussianMixture(4, n_epochs="auto", random_state=0).fit(x).trainer_.current().max_component
+    assert refined == pytest.approx(once, abs=0.5)

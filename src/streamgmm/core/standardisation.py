@@ -76,11 +76,6 @@ class Standardisation:
         """What log-likelihoods of samples gain when they are expressed for rows."""
         return 0.0 if self._frame is None else self._frame.log_volume
 
-    @property
-    def feature_variances(self) -> npt.NDArray[np.float64] | None:
-        """Running variance of each feature, in the units of the rows: (D,)."""
-        return None if self._frame is None else self._frame.variance
-
     def turn(self, step: int) -> Turn:
         """Tell the kernel which steps to sum in the frame; ``step`` is the number of the next one."""
         return Turn(step, 1, self._every)
@@ -174,6 +169,11 @@ class Standardisation:
         before = self._frame.log_volume
         move = self._frame.update(2 * self._rule.memory, self._every)
         self._every = SPARSE if control.samples >= ALL_SUMMED else 1
+        self._follow(main, control, move, before)
+
+    def _follow(self, main: Replica, control: Control, move: Move | None, before: float) -> None:
+        """Take parameters, losses and prior to where the frame has moved; ``before`` is its former log volume."""
+        assert self._frame is not None
         if move is not None:
             self._apply(main, move)
             gained = before - self._frame.log_volume
@@ -195,12 +195,13 @@ class Standardisation:
         main.parameters, main.state = Parameters(kind, values, old.logits), state
         kind.clip(main.parameters, self._bounds)
 
-    def refine(self, main: Replica, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
+    def refine(self, main: Replica, control: Control, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
         """Iterate EM on rows that are all at hand; return whether the rule can."""
-        if self._frame is None:
+        if self._frame is None or not self._rule.refines:
             return False
-        self._apply(main, self._frame.measure(rows))  # all rows are known: nothing needs to be doubted or clipped
-        self._set_prior(main, np.zeros(rows.shape[1], np.bool_))
+        before = self._frame.log_volume
+        # all rows are known: nothing needs to be doubted or clipped
+        self._follow(main, control, self._frame.measure(rows), before)
         samples = self._frame.samples_of_rows(rows)
         return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
 

@@ -200,7 +200,7 @@ class Trainer(TrainingView):
         self._end_round()
         if self._standard is None or not self.annealed or self.rule.memory < inf:
             return False
-        return self._standard.refine(self._main, rows, counts)
+        return self._standard.refine(self._main, self._control, rows, counts)
 
     def end_pass(self) -> list[Check]:
         """End a pass that another one follows: what the rule has gathered becomes the model.

@@ -81,6 +81,7 @@ class Natural(Rule[NaturalState]):
 
     name: ClassVar[str] = "natural"
     has_prior: ClassVar[bool] = True
+    refines: ClassVar[bool] = True
     tol: ClassVar[float | None] = None
     drop_below: ClassVar[float] = 0.25
     half_life: float | None = None
