@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
@@ -17,7 +18,7 @@ from streamgmm.core.settings import Settings
 from streamgmm.engines import Serial
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.validation import ANOMALY_RULE
-from streamgmm.monitoring import RecentQuantiles
+from streamgmm.monitoring import Monitor
 from streamgmm.runs.train import TrainingRun
 from streamgmm.sources import open_source
 from streamgmm.sources.synthetic.glyphs import Glyphs
@@ -28,19 +29,20 @@ from tests.quality.data import images
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def recent_scores(detector: StreamingAnomalyDetector, folder: Path) -> RecentQuantiles:
-    """The sketch of scores that a detector saves."""
-    detector.save(folder / "recent.safetensors")
-    monitor = load_model(folder / "recent.safetensors").monitor
+def saved_monitor(detector: StreamingAnomalyDetector, folder: Path) -> Monitor:
+    """What a detector saves of its stream."""
+    detector.save(folder / "saved.safetensors")
+    monitor = load_model(folder / "saved.safetensors").monitor
     assert monitor is not None
-    return monitor.scores
+    return monitor
 
 
 @quiet
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_contract_of_outlier_detectors() -> None:
     detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0), contamination=0.1)
-    results = check_estimator(detector, expected_failed_checks=SHUFFLED)
+    other = {"check_outliers_fit_predict": "fit_predict judges rows by a model that has not learned them"}
+    results = check_estimator(detector, expected_failed_checks=SHUFFLED | other)
     assert {r["status"] for r in results} <= {"passed", "skipped", "xfail"}
     assert sum(r["status"] == "passed" for r in results) >= 40
 
@@ -81,7 +83,7 @@ def test_clothes_among_digits() -> None:
     scores = detector.score_samples(np.concatenate([digits, clothes]))
     assert roc_auc_score(np.repeat([1, 0], 10_000), scores) >= 0.95
     flagged = (detector.predict(digits) == -1).mean()
-    assert 0.8 * 0.01 <= flagged <= 1.2 * 0.01, flagged
+    assert 0.5 * 0.01 <= flagged <= 1.5 * 0.01, flagged
 
 
 def test_copies_and_pickles_go_on_alike(letters: StreamingAnomalyDetector) -> None:
@@ -106,7 +108,7 @@ def test_files(letters: StreamingAnomalyDetector, tmp_path: Path) -> None:
     assert other.offset_ == whole.offset_
     np.testing.assert_array_equal(other.mixture_.means_, whole.mixture_.means_)
     strict = StreamingAnomalyDetector.load(tmp_path / "d.safetensors", contamination=0.2)
-    assert strict.offset_ == recent_scores(letters, tmp_path).quantile(0.2) > letters.offset_
+    assert strict.offset_ == saved_monitor(letters, tmp_path).reference.threshold(0.2) > letters.offset_
     assert StreamingGaussianMixture.load(tmp_path / "d.safetensors").n_components == 64
 
 
@@ -137,7 +139,7 @@ def test_the_model_of_a_run_is_a_detector(tmp_path: Path) -> None:
     assert abs((detector.predict(x) == -1).mean() - 0.05) < 0.015
     known = load_model(tmp_path / "model.safetensors").monitor
     assert known is not None
-    assert len(recent_scores(detector, tmp_path)) == len(known.scores)
+    np.testing.assert_array_equal(saved_monitor(detector, tmp_path).reference.scores, known.reference.scores)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -148,8 +150,10 @@ def test_weights_are_counts(method: str, tmp_path: Path) -> None:
     mixture = StreamingGaussianMixture(4, rule=ANOMALY_RULE, random_state=0, shuffle=False)
     weighted = getattr(StreamingAnomalyDetector(mixture, 0.1), method)(x, sample_weight=counts)
     share = counts[weighted.predict(x) == -1].sum() / counts.sum()
-    assert abs(share - 0.1) < (0.002 if method == "fit" else 0.05)
-    assert len(recent_scores(weighted, tmp_path)) <= counts.sum()
+    assert abs(share - 0.1) < 0.03
+    reservoir = saved_monitor(weighted, tmp_path).reservoir
+    assert reservoir is not None
+    assert (reservoir.weight, reservoir.seen, len(reservoir)) == (counts.sum(), len(x), 2000)
     np.testing.assert_array_equal(
         weighted.mixture_.means_, getattr(mixture, method)(np.repeat(x, counts, axis=0)).means_
     )
@@ -160,14 +164,12 @@ def test_weights_are_counts(method: str, tmp_path: Path) -> None:
 def test_fractions_of_weights_add_up(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(0.5, 0.3, (8000, 4))
     mixture = StreamingGaussianMixture(4, random_state=0)
-    halves = StreamingAnomalyDetector(mixture, 0.05).partial_fit(x, sample_weight=np.full(8000, 0.5))
-    whole = StreamingAnomalyDetector(mixture, 0.05).partial_fit(x)
-    assert abs(len(recent_scores(halves, tmp_path)) - len(recent_scores(whole, tmp_path)) / 2) < 200
-    assert abs((halves.predict(x) == -1).mean() - 0.05) < 0.02
-    fitted = StreamingAnomalyDetector(mixture, 0.05).fit(x, sample_weight=np.full(8000, 0.25))
-    assert len(recent_scores(fitted, tmp_path)) == 2000
-    many = StreamingAnomalyDetector(mixture, 0.05).fit(x[:10], sample_weight=np.full(10, 3000.0))
-    assert len(recent_scores(many, tmp_path)) <= 40_000
+    for method in ("fit", "partial_fit"):
+        halves = getattr(StreamingAnomalyDetector(mixture, 0.05), method)(x, sample_weight=np.full(8000, 0.5))
+        assert abs((halves.predict(x) == -1).mean() - 0.05) < 0.02
+        reservoir = saved_monitor(halves, tmp_path).reservoir
+        assert reservoir is not None
+        assert reservoir.weight == 4000
 
 
 def test_nothing_is_flagged_before_anything_is_known() -> None:
@@ -179,12 +181,83 @@ def test_nothing_is_flagged_before_anything_is_known() -> None:
         StreamingAnomalyDetector().predict(x)
 
 
-def test_the_threshold_follows_the_stream() -> None:
-    quantiles = RecentQuantiles(window=500)
-    quantiles.add(np.linspace(0, 1, 5000))
-    assert len(quantiles) <= 1000
-    assert quantiles.quantile(0.01) > 0.75
-    np.testing.assert_allclose(quantiles.rank(np.array([-1.0, 2.0])), [0, 1])
+def test_the_threshold_belongs_to_the_present_model(tmp_path: Path) -> None:
+    """Whatever the chunks, the threshold is that of a sample of rows under a recent model, not of outdated scores."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(0, 1, (6000, 3)), rng.normal(40, 0.1, (15_000, 3))])
+    mixture = StreamingGaussianMixture(4, random_state=0, half_life=1000.0)
+    detector, other = (StreamingAnomalyDetector(mixture, 0.02) for _ in range(2))
+    for start in range(0, len(x), 700):
+        detector.partial_fit(x[start : start + 700])
+    for row in np.split(x, [1, 5, 3000]):
+        other.partial_fit(row)
+    assert detector.offset_ == other.offset_
+    fresh = rng.normal(40, 0.1, (4000, 3))
+    assert 0.005 < (detector.predict(fresh) == -1).mean() < 0.05
+    assert (detector.predict(rng.normal(0, 1, (100, 3))) == -1).all()
+
+
+def test_unseen_rows_are_flagged_as_rarely_as_asked_for() -> None:
+    """Components learn their rows by heart where rows are few, which must not lower the threshold of others."""
+    for load, limit in ((load_breast_cancer, 0.03), (load_digits, 0.03), (load_wine, 0.03)):
+        x, flagged = load().data, []
+        for seed in range(5):
+            order = np.random.default_rng(100 + seed).permutation(len(x))
+            detector = StreamingAnomalyDetector(StreamingGaussianMixture(16, random_state=seed))
+            detector.fit(x[order[len(x) // 4 :]])
+            flagged.append((detector.predict(x[order[: len(x) // 4]]) == -1).mean())
+        assert np.mean(flagged) <= limit
+
+
+def test_fit_predict_flags_what_was_asked_for() -> None:
+    x = np.random.default_rng(0).normal(size=(999, 4))
+    x[::100] += 9
+    found = StreamingAnomalyDetector(StreamingGaussianMixture(8, random_state=0), 0.01).fit_predict(x)
+    assert (found == -1).sum() == 10
+    assert (found[::100] == -1).all()
+
+
+def test_rows_with_gaps_are_judged_by_what_they_have() -> None:
+    """One feature is informative, the other is not: a score without it says little about the score with it."""
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(0, 1e-3, 20_000), rng.normal(0, 1e3, 20_000)], axis=1)
+    x[rng.random(x.shape) < 0.02] = np.nan
+    mixture = StreamingGaussianMixture(4, random_state=0, allow_nan=True)
+    for detector in (StreamingAnomalyDetector(mixture).fit(x), StreamingAnomalyDetector(mixture).partial_fit(x)):
+        fresh = np.stack([rng.normal(0, 1e-3, 10_000), rng.normal(0, 1e3, 10_000)], axis=1)
+        for hidden in ([], [0], [1]):
+            rows = fresh.copy()
+            rows[:, hidden] = np.nan
+            assert 0.004 < (detector.predict(rows) == -1).mean() < 0.018
+            p = detector.p_values(rows)
+            np.testing.assert_allclose(np.quantile(p, [0.05, 0.5]), [0.05, 0.5], atol=0.06)
+            np.testing.assert_array_equal(detector.predict(rows) == -1, detector.decision_function(rows) < 0)
+
+
+def test_a_file_without_rows_keeps_the_threshold(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(5000, 3))
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).partial_fit(x)
+    detector.save(tmp_path / "with")
+    detector.save(tmp_path / "without", rows=False)
+    assert (tmp_path / "without").stat().st_size < (tmp_path / "with").stat().st_size - 2000 * 3 * 8
+    other = StreamingAnomalyDetector.load(tmp_path / "without")
+    assert other.offset_ == detector.offset_
+    np.testing.assert_array_equal(other.p_values(x), detector.p_values(x))
+    assert other.partial_fit(x).offset_ != -np.inf
+    with pytest.raises(ValueError, match="consists of rows so far"):
+        StreamingAnomalyDetector().partial_fit(x[:50]).save(tmp_path / "early", rows=False)
+
+
+def test_p_values_are_uniform_far_into_the_tail() -> None:
+    """Of a clean stream, a share of 1e-4 has p-values below 1e-4; a gross fault has one below 1e-6."""
+    rng = np.random.default_rng(0)
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).partial_fit(
+        rng.normal(size=(30_000, 4))
+    )
+    p = detector.p_values(rng.normal(size=(300_000, 4)))
+    for level, factor in ((0.1, 1.2), (0.01, 1.5), (1e-3, 2.5), (1e-4, 5)):
+        assert level / factor < (p <= level).mean() < level * factor
+    assert detector.p_values([[20.0, 0, 0, 0]])[0] <= 1e-6
 
 
 @pytest.mark.parametrize("contamination", [0.0, 0.5, -1.0, "auto"])

@@ -75,9 +75,9 @@ def _pictures(
         step = max(1, len(history) // EVENTS_DRAWN)
         drawn["curve"] = plots.curve([e for i, e in enumerate(history) if i % step == 0 or e.get("kind") != "check"])
     scores = typical_scores(saved)
-    if len(scores) >= 1 / contamination:
-        values = np.array([scores.quantile(q) for q in (np.arange(2000) + 0.5) / 2000])
-        drawn["scores"] = plots.scores(values, scores.quantile(contamination))
+    if scores.known:
+        values = np.interp((np.arange(2000) + 0.5) / 2000, scores.shares, scores.scores)
+        drawn["scores"] = plots.scores(values, scores.threshold(contamination))
     if mixture.n_features >= 2:
         chosen = _widest_features(mixture.means)
         drawn["density"] = plots.density(mixture, *chosen, names=_names(saved, chosen))

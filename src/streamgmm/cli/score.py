@@ -46,6 +46,7 @@ def score(
 
       cat today.ndjson | streamgmm score run - --json --explain 2 | jq 'select(.anomaly)'
     """
+    from streamgmm.monitoring import is_unlikely
     from streamgmm.progress import live_line
     from streamgmm.runs.score import accepts_gaps, score_rows, typical_scores
     from streamgmm.sinks import open_sink
@@ -68,12 +69,8 @@ def score(
         console.say(
             f"rows are scaled by '{saved.scaling.kind}', as in training; likelihoods are in the units of the rows"
         )
-    known = len(typical_scores(saved))
-    if known < 1 / contamination:
-        console.say(
-            "no p-values and no anomalies: the model has not seen enough of its stream since annealing ended "
-            f"({known:,} samples; --contamination {contamination:g} needs {1 / contamination:,.0f})"
-        )
+    if not typical_scores(saved).known:
+        console.say("no p-values and no anomalies: annealing had not ended when the model was saved. Train it longer.")
     done = flagged = skipped = 0
     first_bad: list[BadRow] = []
 
@@ -103,6 +100,11 @@ def score(
     if opened.left_out:
         console.say(f"left out, without numbers: {', '.join(opened.left_out)}")
     console.say_bad_rows(first_bad, skipped)
+    if is_unlikely(flagged, done, contamination):
+        console.say(
+            f"{flagged / done:.2%} of the rows were flagged, where --contamination {contamination:g} expects about as "
+            "many among typical rows: check columns and units, or whether the stream has changed"
+        )
 
 
 def _check_out(path: Path | None, source: str) -> None:

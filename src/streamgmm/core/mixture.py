@@ -323,9 +323,21 @@ class Mixture:
             raise ValueError(f"n is {n}; expected at least one sample.")
         generator = np.random.default_rng(rng)
         components = generator.choice(self.n_components, size=n, p=self._parameters.weights)
-        drawn = self._parameters.kind.draw(self._parameters, components, generator)
+        return self.draw(components, generator), components
+
+    def draw(self, components: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
+        """Draw one sample from each of the given components: (n, D).
+
+        Parameters
+        ----------
+        components : array of shape (n,)
+            Numbers of components.
+        rng : Generator
+            Randomness.
+        """
+        drawn = self._parameters.kind.draw(self._parameters, components, rng)
         drawn[:, self._constant] = self._constants
-        return drawn, components
+        return drawn
 
 
 def _frozen(values: npt.ArrayLike) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.batch_em import Sheet
 from streamgmm.core.batches import PartialBatch, Shares
 from streamgmm.core.control import Control
 from streamgmm.core.covariance import Bounds
@@ -15,7 +16,7 @@ from streamgmm.core.engine import Replica
 from streamgmm.core.frame import Frame, Move
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.core.rules import Context, Rule
-from streamgmm.core.rules.moments import RegularisedState
+from streamgmm.core.rules.moments import RegularisedState, cross_validated_losses
 from streamgmm.core.scaling import may_hold_a_burst
 from streamgmm.native import Rows, Turn
 
@@ -204,6 +205,14 @@ class Standardisation:
         self._follow(main, control, self._frame.measure(rows), before)
         samples = self._frame.samples_of_rows(rows)
         return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
+
+    def cross_validated_losses(self, main: Replica, rows: Rows, counts: Any) -> Any:
+        """[E31] Return what each of all rows loses if a fifth of them is left out, (N,); None if that is not known."""
+        if self._frame is None or not isinstance(main.state, RegularisedState):
+            return None
+        samples = self._frame.samples_of_rows(rows).astype(main.parameters.dtype)
+        sheet = Sheet(samples, np.ones(len(rows)) if counts is None else np.asarray(counts, np.float64))
+        return cross_validated_losses(main.state, main.parameters, sheet, self._bounds)
 
     def answer(self, main: Replica, context: Context) -> Parameters:
         """Return parameters in the units of the rows, with the variances that components really have."""

@@ -55,6 +55,8 @@ class Trainer(TrainingView):
         What the training was started with.
     n_skipped : int
         Rows skipped because they held nothing but NaN.
+    refined : bool
+        Whether EM on all rows was the last thing that changed the model.
 
     Examples
     --------
@@ -95,6 +97,7 @@ class Trainer(TrainingView):
         self._engine_state = engine.start()
         self._pending = PartialBatch(n_features, parameters.dtype, self.batch_size)
         self.n_skipped = 0
+        self.refined = False
 
     # Learning
 
@@ -148,7 +151,7 @@ class Trainer(TrainingView):
         self, rows: Rows, factor: float, shares: Shares | None, reports: list[Steps] | None, more: bool
     ) -> list[Check]:
         checks: list[Check] = []
-        start = 0
+        start, self.refined = 0, False
         if len(self._pending):
             start = self._pending.add(rows, factor, shares)
             if len(self._pending) < self.batch_size:
@@ -200,7 +203,8 @@ class Trainer(TrainingView):
         self._end_round()
         if self._standard is None or not self.annealed or self.rule.memory < inf:
             return False
-        return self._standard.refine(self._main, self._control, rows, counts)
+        self.refined = self._standard.refine(self._main, self._control, rows, counts)
+        return self.refined
 
     def end_pass(self) -> list[Check]:
         """End a pass that another one follows: what the rule has gathered becomes the model.

@@ -17,6 +17,7 @@ from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.settings import Settings
 from streamgmm.core.standardisation import Standardisation
+from streamgmm.native import Rows
 
 
 class TrainingView(ABC):
@@ -46,6 +47,24 @@ class TrainingView(ABC):
         if self._standard is None:
             return Mixture.view(self._main.parameters)
         return Mixture.view(self._standard.answer(self._main, self._context()), self._standard.constants)
+
+    def cross_validated_scores(
+        self, rows: Rows, counts: npt.NDArray[np.float64] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return the log-likelihood that rows would have if they had not been learned, after refinement: (N,).
+
+        Where that is not known, return the log-likelihood that they have.
+
+        Parameters
+        ----------
+        rows : array of shape (N, D)
+            All rows, on which the model was refined.
+        counts : array of shape (N,) or None, default=None
+            How often each counts.
+        """
+        scores = self.mixture.scores(rows).log_likelihood
+        lost = None if self._standard is None else self._standard.cross_validated_losses(self._main, rows, counts)
+        return scores if lost is None else scores - lost
 
     @property
     def batch_size(self) -> int:

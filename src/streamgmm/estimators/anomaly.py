@@ -1,4 +1,4 @@
-"""Anomalies: rows that are less likely than nearly all recent ones. The threshold sets itself."""
+"""Anomalies: rows that are less likely than nearly all typical ones. The threshold sets itself."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from streamgmm.core.rows import rows_with_values
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
 from streamgmm.estimators.validation import ANOMALY_RULE, refuse_changes, warn_of_scaling
-from streamgmm.estimators.weights import Weights, check_counts, check_weights
-from streamgmm.monitoring import Monitor, RecentQuantiles
+from streamgmm.estimators.weights import Weights, check_counts
+from streamgmm.monitoring import Judge, Monitor, Verdict
 from streamgmm.storage import load_model, save_model
-
-REPEATED = 1e7  # total of integer weights up to which rows are repeated to find a quantile
-BLOCK = 256  # rows are scored, then learned, in blocks of this size: no row is scored by a model that has learned it
 
 
 class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
-    """Flag rows whose log-likelihood under a streaming mixture is lower than that of nearly all recent rows.
+    """Flag rows whose log-likelihood under a streaming mixture is lower than that of nearly all typical rows.
 
-    ``fit`` sets the threshold ``offset_`` on its data. ``partial_fit`` follows the stream: each block of rows is scored
-    before it is learned, and a sketch of the latest scores decides what is typical.
+    The threshold ``offset_`` belongs to the model as it is. ``fit`` takes it from all its rows, each scored as if it
+    had not been learned. ``partial_fit`` keeps a uniform sample of at most 2000 rows, which is scored by the present
+    model as the stream grows and whenever it changes.
 
     Parameters
     ----------
@@ -39,18 +37,21 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         ``Natural(reg_covar=0.05)``: narrow components make good densities, but rank anomalies poorly. To choose
         yourself, give the mixture a rule object.
     contamination : float, default=0.01
-        Share of the data to flag, within (0, 0.5).
+        Share of typical rows to flag, within (0, 0.5).
 
     Attributes
     ----------
     mixture_ : StreamingGaussianMixture
         The fitted mixture.
     offset_ : float
-        Threshold on the log-likelihood.
+        Threshold on the log-likelihood of rows without gaps.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of shape (D,)
         Names of the features, if the data had some.
+    novelty : bool
+        Always True, as in ``LocalOutlierFactor``: ``predict`` is meant for rows that were not learned. ``fit_predict``
+        judges the rows of ``fit``.
 
     Examples
     --------
@@ -64,14 +65,15 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
 
     _doc_link_module = "streamgmm"
     _doc_link_template = "https://streamgmm.readthedocs.io/en/stable/api/{estimator_name}.html"
-    _rest: float  # fraction of weights that is not yet a whole row
+    novelty = True
+    _monitor: Monitor
 
     def __init__(self, mixture: StreamingGaussianMixture | None = None, contamination: float = 0.01) -> None:
         self.mixture = mixture
         self.contamination = contamination
 
     def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Learn from rows and set the threshold so that ``contamination`` of them is flagged.
+        """Learn from rows and set the threshold so that ``contamination`` of rows like these is flagged.
 
         Parameters
         ----------
@@ -87,23 +89,44 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         self : StreamingAnomalyDetector
             The fitted detector.
         """
-        self._check_parameters()
-        mixture = self._new_mixture().fit(X, sample_weight=sample_weight)
-        rows = mixture._check_rows(X)
-        scores, known = mixture._ask(rows, "log_prob"), rows_with_values(rows)
-        weights = check_weights(sample_weight, len(scores))
-        if not known.any():
-            raise ValueError(f"none of the {len(rows)} rows of X contains a number; there is nothing to learn from.")
-        scores, weights = scores[known], None if weights is None else weights[known]
-        self._take(mixture, RecentQuantiles())
-        for start in range(0, len(scores), BLOCK):
-            part = slice(start, start + BLOCK)
-            self._quantiles.fill(self._repeat(scores[part], None if weights is None else weights[part]))
-        self.offset_ = _quantile(scores, weights, self.contamination)
+        self._fit(X, sample_weight)
         return self
 
+    def fit_predict(
+        self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Fit, and judge each row by a model that has not learned it: -1 for anomalies, 1 for all others, (N,).
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to learn from and to judge.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (N,) or None, default=None
+            How often each row counts, as in the mixture.
+        """
+        return self._fit(X, sample_weight)
+
+    def _fit(self, X: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+        """Fit, and judge the rows of X."""
+        self._check_parameters()
+        mixture = self._new_mixture().fit(X, sample_weight=sample_weight)
+        rows, trainer = mixture._check_rows(X).astype(mixture.trainer_.dtype, copy=False), mixture.trainer_
+        weights, known = check_counts(sample_weight, len(rows)), rows_with_values(rows)
+        if not known.any():
+            raise ValueError(f"none of the {len(rows)} rows of X contains a number; there is nothing to learn from.")
+        monitor, counts = Monitor(), None if weights is None else weights[known]
+        monitor.sample(rows[known], trainer, counts)
+        scores = monitor.calibrate_on(rows[known], trainer, counts)
+        self._take(mixture, monitor)
+        self._set_offset()
+        verdicts = np.ones(len(rows), np.int64)
+        verdicts[known] = np.where(scores < self._judge(rows[known], scores).thresholds, -1, 1)
+        return verdicts
+
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Score rows, then learn them, block by block; the threshold follows the latest scores.
+        """Learn from rows in their order; the threshold follows the stream.
 
         Parameters
         ----------
@@ -128,20 +151,20 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         weights = check_counts(sample_weight, len(rows))
         if not begun:
             mixture._begin(X, rows)
-            self._take(mixture, RecentQuantiles())
-            self.offset_ = -inf  # nothing is unusual yet
-        for start in range(0, len(rows), BLOCK):
-            block = rows[start : start + BLOCK]
-            counts = None if weights is None else weights[start : start + BLOCK]
-            if counts is not None and not counts.any():
-                continue
-            if mixture.trainer_.annealed:
-                known = rows_with_values(block)
-                scores = mixture._ask(block[known], "log_prob") if known.any() else np.empty(0)
-                self._quantiles.add(self._repeat(scores, None if counts is None else counts[known]))
-            mixture._learn(block, counts)
+            self._take(mixture, Monitor())
+        self._learn(rows, weights)
         self._set_offset()
         return self
+
+    def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
+        trainer, start = self.mixture_.trainer_, 0
+        while start < len(rows):
+            part = slice(start, start + self._monitor.until_step)
+            counts = None if weights is None else weights[part]
+            if counts is None or counts.any():
+                drifts = self.mixture_._learn(rows[part], counts)
+                self._monitor.add(rows[part].astype(trainer.dtype, copy=False), trainer, counts, drift=drifts > 0)
+            start = part.stop
 
     def score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the exact log-likelihood of each row: (N,). Low is anomalous.
@@ -157,13 +180,18 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def decision_function(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return ``score_samples(X) − offset_``, negative for anomalies: (N,).
 
+        For a row with gaps the threshold is that of rows with the same gaps instead of ``offset_``.
+
         Parameters
         ----------
         X : array-like of shape (N, D)
             Rows to score.
         """
         scores = self.score_samples(X)
-        return scores - self.offset_
+        rows = self.mixture_._check_rows(X)
+        if rows.dtype.kind != "f" or not np.isnan(rows).any():
+            return scores - self.offset_
+        return scores - self._judge(rows, scores).thresholds
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return -1 for anomalies and 1 for all others: (N,).
@@ -178,7 +206,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def p_values(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the probability that a typical row is as unlikely as each row: (N,), never zero.
 
-        It is 1 while nothing is known yet.
+        It is 1 while nothing is known yet. Below the rarest typical row that is known, it comes from a fitted tail.
 
         Parameters
         ----------
@@ -186,7 +214,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             Rows to judge.
         """
         scores = self.score_samples(X)
-        return self._quantiles.p_values(scores)
+        return self._judge(self.mixture_._check_rows(X), scores).p_values
 
     def explain(self, X: npt.ArrayLike, most: int | None = None) -> list[list[Reason]]:
         """Return, for each row, the features that make it strange, most important first; see `Mixture.explain`.
@@ -203,20 +231,25 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return self.mixture_.mixture_.explain(rows, None if names is None else list(names), most)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the detector, its mixture and its sketch of scores to one file; ``streamgmm score`` reads it.
+    def save(self, path: str | os.PathLike[str], rows: bool = True) -> None:
+        """Write the detector to one file; ``streamgmm score`` reads it.
+
+        The file holds rows of the stream, at most 2000, which a detector that is loaded needs to keep its threshold up
+        to date.
 
         Parameters
         ----------
         path : str or path-like
             File to write.
+        rows : bool, default=True
+            False leaves these rows out, and the file holds nothing but statistics. The threshold stays; rows with gaps
+            are then judged against samples of the model.
         """
         check_is_fitted(self)
         offset = None if self.offset_ == -inf else self.offset_
         saved = self.mixture_._saved()
-        saved.monitor = Monitor(scores=self._quantiles)
-        saved.detector = {"contamination": float(self.contamination), "offset": offset, "rest": self._rest}
-        save_model(path, saved)
+        saved.monitor, saved.detector = self._monitor, {"contamination": float(self.contamination), "offset": offset}
+        save_model(path, saved, rows=rows)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], contamination: float | None = None) -> Self:
@@ -227,7 +260,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         path : str or path-like
             A file written by ``save`` or by ``streamgmm train``.
         contamination : float or None, default=None
-            Share of the data to flag; None keeps the one that was saved, or 0.01.
+            Share of typical rows to flag; None keeps the one that was saved, or 0.01.
         """
         saved = load_model(path)
         if saved.monitor is None:
@@ -241,9 +274,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             share = float(known.get("contamination", 0.01)) if contamination is None else contamination
             self = cls(clone(mixture), share)
             self._check_parameters()
-            self._take(mixture, saved.monitor.scores)
+            self._take(mixture, saved.monitor)
             self.offset_ = -inf if known.get("offset") is None else float(known["offset"])
-            self._rest = float(known.get("rest", 0.0))
         except (KeyError, TypeError, ValueError) as problem:
             raise ModelFileError(f"{path} is damaged: {problem!s:.200}. Use another copy, or train again.") from problem
         if share != known.get("contamination"):
@@ -267,19 +299,12 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         now, begun = ({name: getattr(m, name) for name in FIXED} for m in (wanted, fitted))
         refuse_changes(now, begun, prefix="mixture.")
 
-    def _repeat(self, scores: npt.NDArray[np.float64], weights: Weights | None) -> npt.NDArray[np.float64]:
-        """Repeat each score as often as its weight says; fractions add up until they are a whole one."""
-        if weights is None or not len(weights):
-            return scores
-        ends = self._rest + np.cumsum(weights)
-        counts = np.diff(np.floor(ends), prepend=0.0)
-        self._rest = float(ends[-1] % 1)
-        return np.repeat(scores, np.minimum(counts, self._quantiles.window).astype(np.int64))
+    def _judge(self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64]) -> Verdict:
+        return Judge(self.mixture_.trainer_, self._monitor).judge(rows, scores, self.contamination)
 
     def _set_offset(self) -> None:
-        """Move the threshold to the latest scores, once there are enough of them."""
-        if len(self._quantiles) >= 1 / self.contamination:
-            self.offset_ = self._quantiles.quantile(self.contamination)
+        """Move the threshold to the scores of typical rows, once there are enough of them."""
+        self.offset_ = self._monitor.reference.threshold(self.contamination)
 
     def _new_mixture(self) -> StreamingGaussianMixture:
         mixture = StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
@@ -287,22 +312,10 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             mixture.set_params(rule=ANOMALY_RULE)
         return mixture
 
-    def _take(self, mixture: StreamingGaussianMixture, quantiles: RecentQuantiles) -> None:
-        self.mixture_, self._quantiles = mixture, quantiles
-        self._rest = 0.0
+    def _take(self, mixture: StreamingGaussianMixture, monitor: Monitor) -> None:
+        self.mixture_, self._monitor, self.offset_ = mixture, monitor, -inf  # nothing is unusual yet
         self.n_features_in_ = mixture.n_features_in_
         if hasattr(mixture, "feature_names_in_"):
             self.feature_names_in_ = mixture.feature_names_in_
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-
-def _quantile(scores: npt.NDArray[np.float64], weights: Weights | None, share: float) -> float:
-    """Return the score below which this share of all weight lies."""
-    if weights is None:
-        return float(np.quantile(scores, share))
-    if weights.sum() < REPEATED and (weights == np.floor(weights)).all():
-        return float(np.quantile(np.repeat(scores, weights.astype(np.int64)), share))
-    order = np.argsort(scores)
-    below = np.cumsum(weights[order])
-    return float(scores[order[np.searchsorted(below, share * below[-1])]])

@@ -314,8 +314,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         path : str or path-like
             A file written by ``save`` or by ``streamgmm train``.
         """
-        saved = load_model(path)
-        model = cls._from_saved(saved, path)
+        model = cls._from_saved(saved := load_model(path), path)
         warn_of_scaling(saved.scaling)
         return model
 
@@ -384,11 +383,12 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         validate_data(self, X, reset=True, skip_check_array=True)
         self._take(self._make_trainer(rows))
 
-    def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
-        """Learn from validated rows."""
-        for _, piece, shares in portions(rows, self._trainer.dtype, weights):
-            self._trainer.feed(piece, shares=shares, more=True)
+    def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> int:
+        """Learn from validated rows; return how many drifts were noticed."""
+        parts = portions(rows, self._trainer.dtype, weights)
+        checks = [c for _, piece, shares in parts for c in self._trainer.feed(piece, shares=shares, more=True)]
         self._trainer.settle()
+        return sum(check.drift for check in checks)
 
     def _take(self, trainer: Trainer) -> None:
         """Continue from a trainer with the parameters of this moment."""

@@ -1,45 +1,186 @@
-"""What is typical of a stream: quantiles of recent scores, and the strangest recent rows."""
+"""What is typical of a stream: a sample of its rows, their scores under the present model, and the strangest rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.monitoring.quantiles import RecentQuantiles
+from streamgmm.core.rows import rows_with_values
+from streamgmm.core.trainer import Trainer
+from streamgmm.monitoring.gaps import fill_gaps
+from streamgmm.monitoring.quantiles import reference_of_digests
+from streamgmm.monitoring.reference import Reference
+from streamgmm.monitoring.reservoir import MOST_ROWS, Reservoir, reservoir_size
 from streamgmm.monitoring.strangest import StrangestRows
 
+STEP = 256  # rows; the reference may be scored anew after any multiple of them
+MOST_SCORED = 10_000_000  # numbers of all rows that are scored at the end of a training that was not refined
+GROWTH = 8  # and is so when a stream has grown by one in so many
+UNKNOWN = Reference(np.empty(0), np.empty(0))
 
-@dataclass
+
 class Monitor:
-    """Scores and rows that a run or a detector has seen."""
+    """What a run or a detector knows of its stream.
 
-    scores: RecentQuantiles = field(default_factory=RecentQuantiles)
-    strangest: StrangestRows = field(default_factory=StrangestRows)
+    Attributes
+    ----------
+    reservoir : Reservoir or None
+        A sample of the rows; None before the first row, and in files that were saved without rows.
+    reference : Reference
+        What typical rows score, under a model that is at most an eighth of the stream older than the present one.
+    strangest : StrangestRows
+        The strangest recent rows.
+    """
 
-    def tensors(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as arrays, for a file."""
-        current, previous = (np.frombuffer(digest, np.uint8) for digest in self.scores.digests())
-        rows = self.strangest
-        return {
-            "scores": current,
-            "scores_before": previous,
-            "rows": rows.rows,
-            "row_scores": rows.scores,
-            "row_numbers": rows.numbers,
-            "row_times": rows.times,
+    def __init__(self) -> None:
+        self.reservoir: Reservoir | None = None
+        self.reference = UNKNOWN
+        self.strangest = StrangestRows()
+        self._due = STEP  # rows at which the reference is scored anew
+
+    @property
+    def until_step(self) -> int:
+        """Rows until the reference may be scored anew: cut rows here, so that results do not depend on chunks."""
+        return STEP - (0 if self.reservoir is None else self.reservoir.seen) % STEP
+
+    def add(
+        self,
+        rows: npt.NDArray[Any],
+        trainer: Trainer,
+        counts: npt.NDArray[np.float64] | None = None,
+        *,
+        drift: bool = False,
+    ) -> None:
+        """Take in rows that were just learned, at most up to ``until_step``.
+
+        Parameters
+        ----------
+        rows : array of shape (N, D)
+            Rows as floats.
+        trainer : Trainer
+            What has learned them.
+        counts : array of shape (N,) or None, default=None
+            How often each counts.
+        drift : bool, default=False
+            Whether the stream has just changed, so that the reference is outdated.
+        """
+        reservoir = self.sample(rows, trainer, counts)
+        if drift:
+            self._due = reservoir.seen
+        if reservoir.seen % STEP == 0 and reservoir.seen >= self._due:
+            self.calibrate(trainer)
+
+    def sample(
+        self, rows: npt.NDArray[Any], trainer: Trainer, counts: npt.NDArray[np.float64] | None = None
+    ) -> Reservoir:
+        """Take rows into the sample without scoring it."""
+        if self.reservoir is None:
+            size = sum(value.nbytes for value in trainer.parameters.tensors.named().values())
+            most = reservoir_size(trainer.n_features, trainer.dtype, size)
+            self.reservoir = Reservoir(most, trainer.rule.memory)
+        known = rows_with_values(rows)
+        if not known.all():
+            counts = known.astype(np.float64) if counts is None else counts * known
+        self.reservoir.add(rows.astype(trainer.dtype, copy=False), counts)
+        return self.reservoir
+
+    def calibrate(self, trainer: Trainer) -> None:
+        """Score the sample under the present model, once annealing is over.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The present model.
+        """
+        if self.reservoir is None:
+            return
+        seen, memory = self.reservoir.seen, self.reservoir.memory
+        self._due = seen + max(STEP, int(min(seen, memory)) // GROWTH)
+        if trainer.annealed and len(self.reservoir):
+            trainer.settle()
+            rows = fill_gaps(trainer.mixture, self.reservoir.rows)
+            self.reference = Reference.of(trainer.mixture.log_prob(rows))
+
+    def calibrate_on(
+        self, rows: npt.NDArray[Any], trainer: Trainer, counts: npt.NDArray[np.float64] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Take the reference from all rows that a finished training has learned; return their scores, (N,).
+
+        After refinement these are the scores of a model that has not learned them ([E31]).
+
+        Parameters
+        ----------
+        rows : array of shape (N, D)
+            All rows, as floats.
+        trainer : Trainer
+            What has learned them.
+        counts : array of shape (N,) or None, default=None
+            How often each counts.
+        """
+        whole = fill_gaps(trainer.mixture, rows)
+        if not trainer.refined:
+            step = -(-len(rows) // max(1000, MOST_SCORED // rows.shape[1]))
+            weights = None if counts is None else counts[::step]
+            self.reference = Reference.of(trainer.mixture.log_prob(whole[::step]), weights)
+            return trainer.mixture.log_prob(rows)
+        scores = trainer.cross_validated_scores(whole, counts)
+        self.reference = Reference.of(scores, counts)
+        return scores if whole is rows else trainer.cross_validated_scores(rows, counts)
+
+    def tensors(self, rows: bool = True) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as arrays, for a file; without ``rows`` scores alone.
+
+        Parameters
+        ----------
+        rows : bool, default=True
+            Whether to return rows of the stream.
+        """
+        found = {
+            "reference.scores": self.reference.scores,
+            "reference.shares": self.reference.shares,
+            "reference.due": np.array(self._due),
+        }
+        if not rows:
+            return found
+        if self.reservoir is not None:
+            found |= {f"reservoir.{name}": value for name, value in self.reservoir.tensors().items()}
+        strange = self.strangest
+        return found | {
+            "rows": strange.rows,
+            "row_scores": strange.scores,
+            "row_numbers": strange.numbers,
+            "row_times": strange.times,
         }
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> Monitor:
         """Return the monitor that ``tensors`` describe; raise ValueError or KeyError if they are damaged."""
-        scores = RecentQuantiles.from_digests(tensors["scores"].tobytes(), tensors["scores_before"].tobytes())
-        strangest = StrangestRows()
-        strangest.rows, strangest.scores = tensors["rows"], tensors["row_scores"]
-        strangest.numbers, strangest.times = tensors["row_numbers"], tensors["row_times"]
-        if len({len(tensors[name]) for name in ("rows", "row_scores", "row_numbers", "row_times")}) > 1:
-            raise ValueError("the strangest rows and their scores differ in number")
-        return cls(scores, strangest)
+        self = cls()
+        if "scores" in tensors:  # streamgmm 0.1 kept a sketch of scores
+            self.reference = reference_of_digests(tensors["scores"].tobytes(), tensors["scores_before"].tobytes())
+            self._due = MOST_ROWS
+        else:
+            self.reference = _checked(Reference(tensors["reference.scores"], tensors["reference.shares"]))
+            self._due = int(tensors["reference.due"])
+        if "reservoir.rows" in tensors:
+            self.reservoir = Reservoir.from_tensors(tensors["reservoir.rows"], tensors["reservoir.numbers"])
+        if "rows" in tensors:
+            strange = self.strangest
+            strange.rows, strange.scores = tensors["rows"], tensors["row_scores"]
+            strange.numbers, strange.times = tensors["row_numbers"], tensors["row_times"]
+            if len({len(tensors[name]) for name in ("rows", "row_scores", "row_numbers", "row_times")}) > 1:
+                raise ValueError("the strangest rows and their scores differ in number")
+        return self
+
+
+def _checked(reference: Reference) -> Reference:
+    scores, shares = reference
+    same = scores.ndim == 1 and scores.shape == shares.shape
+    if not same or (np.diff(scores) < 0).any() or (np.diff(shares) < 0).any() or ((shares <= 0) | (shares > 1)).any():
+        raise ValueError(
+            "the scores of typical rows are not in increasing order, or their shares are not within (0, 1]"
+        )
+    return reference

@@ -1,4 +1,4 @@
-"""What a run notes about the rows it learns: scores of typical rows, and the strangest rows."""
+"""What a run notes about the rows it learns: the strangest of them."""
 
 from __future__ import annotations
 
@@ -14,43 +14,23 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring import Monitor
 from streamgmm.monitoring.strangest import MOST_ROWS
 from streamgmm.native import Steps
-from streamgmm.storage.run_folder import Progress
 
-ENOUGH_SCORES = 2000  # from then on only one row in SPARSE is scored before it is learned
-SPARSE, TOGETHER = 16, 256  # and at least TOGETHER at once, if chunks are large enough
 STRANGE = 25  # deviations below the typical loss; learning reports at most 30, however strange a sample is
 
 
 class Observer:
-    """Scores rows before they are learned, and keeps the strangest of them.
+    """Keeps the strangest of the rows that were learned.
 
     Parameters
     ----------
     trainer : Trainer
         The training that learns the rows.
     monitor : Monitor
-        Receives scores and rows.
-    progress : Progress
-        Remembers up to which sample rows were scored.
+        Receives the rows.
     """
 
-    def __init__(self, trainer: Trainer, monitor: Monitor, progress: Progress) -> None:
-        self._trainer, self._monitor, self._progress = trainer, monitor, progress
-
-    def before(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> None:
-        """Score some rows before they are learned, once annealing is over."""
-        behind = self._time + len(rows)
-        unknown = self._trainer.settings.scale == "auto" and not self._trainer.n_samples  # nothing to score by
-        if unknown or not self._trainer.annealed:
-            self._progress.scored = behind
-            return
-        few = len(self._monitor.scores) < ENOUGH_SCORES
-        wanted = len(rows) if few else (behind - self._progress.scored) // SPARSE
-        if few or wanted >= TOGETHER:
-            step = max(1, len(rows) // wanted)
-            known = np.flatnonzero(rows_with_values(rows[::step])) * step
-            self._progress.scored = behind if few else self._progress.scored + SPARSE * len(rows[::step])
-            self._monitor.scores.add(self._note(rows[known], numbers[known], factor))
+    def __init__(self, trainer: Trainer, monitor: Monitor) -> None:
+        self._trainer, self._monitor = trainer, monitor
 
     def after(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float, reports: list[Steps]) -> None:
         """Keep the strangest of rows just learned: learning them one by one has scored each of them."""
@@ -74,17 +54,14 @@ class Observer:
         if strange:
             self._note(rows[strange], numbers[strange], factor)
 
-    @property
-    def _time(self) -> int:
-        return self._trainer.n_samples + self._trainer.n_skipped
-
-    def _note(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> npt.NDArray[np.float64]:
+    def _note(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> None:
         """Score rows and keep the strangest."""
-        self._trainer.settle()
-        some = rows if rows.dtype == np.uint8 else rows.astype(self._trainer.dtype, copy=False)
-        scores = self._trainer.mixture.scores(some, factor).log_likelihood
-        self._monitor.strangest.add(as_floats(some, factor), scores, numbers, self._time)
-        return scores
+        trainer = self._trainer
+        trainer.settle()
+        some = rows if rows.dtype == np.uint8 else rows.astype(trainer.dtype, copy=False)
+        scores = trainer.mixture.scores(some, factor).log_likelihood
+        time = trainer.n_samples + trainer.n_skipped
+        self._monitor.strangest.add(as_floats(some, factor), scores, numbers, time)
 
 
 def as_floats(rows: npt.NDArray[Any], factor: float) -> npt.NDArray[Any]:

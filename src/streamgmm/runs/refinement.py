@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamgmm.core.passes import MOST_REFINED
 from streamgmm.core.trainer import Trainer
-from streamgmm.monitoring import Monitor, RecentQuantiles
+from streamgmm.monitoring import Monitor
 from streamgmm.runs.observer import as_floats
 
 MOST_NUMBERS = 1 << 24  # of all rows, which are in memory as float64: 128 MB, and about four times that while EM runs
@@ -39,7 +39,7 @@ def can_refine(trainer: Trainer, n_rows: int) -> bool:
 
 
 def gather(parts: Iterable[AllRows], trainer: Trainer, factor: float) -> AllRows | None:
-    """Return all rows as float64; None if there are too many, or if they have gaps.
+    """Return all rows as float64; None if there are too many.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ def gather(parts: Iterable[AllRows], trainer: Trainer, factor: float) -> AllRows
     for rows, numbers in parts:
         values = as_floats(rows, factor).astype(np.float64)
         count += len(rows)
-        if np.isnan(values).any() or not can_refine(trainer, count):
+        if not can_refine(trainer, count):
             return None
         found.append(AllRows(values, numbers))
     return AllRows(*(np.concatenate(values) for values in zip(*found, strict=True))) if found else None
 
 
 def refine(trainer: Trainer, monitor: Monitor, every: AllRows) -> bool:
-    """Refine a model and score all rows anew, as the scores of before are outdated; return whether it was possible.
+    """Refine a model and score all rows anew, out of sample; return whether it was possible.
 
     Parameters
     ----------
@@ -75,9 +75,7 @@ def refine(trainer: Trainer, monitor: Monitor, every: AllRows) -> bool:
     if not trainer.refine(every.rows):
         return False
     rows = every.rows.astype(trainer.dtype, copy=False)
-    scores = trainer.mixture.scores(rows).log_likelihood
-    monitor.scores = RecentQuantiles()
-    monitor.scores.fill(scores)
+    scores = monitor.calibrate_on(rows, trainer)
     monitor.strangest.clear()
     monitor.strangest.add(rows, scores, every.numbers, trainer.n_samples + trainer.n_skipped)
     return True

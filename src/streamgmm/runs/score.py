@@ -12,7 +12,7 @@ from streamgmm.core.mixture import Mixture
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.scaling import Scaling
 from streamgmm.errors import Remedy, SourceError, StreamGMMError
-from streamgmm.monitoring import RecentQuantiles
+from streamgmm.monitoring import Judge, Monitor, Reference
 from streamgmm.sinks import Columns
 from streamgmm.sources import BadRow, Chunk, Source, drop_rows, drop_unfit, read_ahead, select_columns
 from streamgmm.storage import SavedModel
@@ -30,7 +30,7 @@ def score_rows(
     """Yield, for each chunk, columns with one entry per row: log-likelihood, component and its responsibility.
 
     If the model knows what is typical of its stream, also yield p_value and whether the row is an anomaly: less likely
-    than all but ``contamination`` of recent samples.
+    than all but ``contamination`` of typical rows.
 
     Parameters
     ----------
@@ -47,8 +47,7 @@ def score_rows(
     """
     if explain and saved.scaling is not None:
         raise StreamGMMError("models of runs with scaled rows cannot explain scores; train again on raw rows.")
-    mixture, typical = saved.trainer.mixture, typical_scores(saved)
-    threshold = typical.quantile(contamination) if len(typical) >= 1 / contamination else None
+    mixture, judge = saved.trainer.mixture, Judge(saved.trainer, saved.monitor or Monitor())
     empty = True
     source.expect(saved.feature_names, mixture.n_features)
     for chunk in read_ahead(source.chunks()):
@@ -60,10 +59,11 @@ def score_rows(
         if not len(chunk.rows):
             source.commit(chunk.position)
             continue
-        found = _scores(mixture, saved, source, chunk)
-        if threshold is not None:
-            found["p_value"] = typical.p_values(found["log_likelihood"])
-            found["anomaly"] = found["log_likelihood"] < threshold
+        samples = _samples(saved, source, chunk)
+        found = _scores(mixture, samples, chunk)
+        if judge.known:
+            found["p_value"], thresholds = judge.judge(samples, found["log_likelihood"], contamination)
+            found["anomaly"] = found["log_likelihood"] < thresholds
         if explain:
             found["explain"] = _reasons(mixture, saved, source, chunk, explain)
         if saved.scaling is not None:
@@ -73,14 +73,14 @@ def score_rows(
         source.commit(chunk.position)
     if empty:  # a file without rows still has a heading
         kinds = {"row": int, "log_likelihood": float, "component": int, "responsibility": float}
-        kinds |= {} if threshold is None else {"p_value": float, "anomaly": bool}
+        kinds |= {} if not judge.known else {"p_value": float, "anomaly": bool}
         kinds |= {"explain": object} if explain else {}
         yield {name: np.empty(0, kind) for name, kind in kinds.items()}
 
 
-def typical_scores(saved: SavedModel) -> RecentQuantiles:
-    """Return the quantiles of recent scores that a model knows, which may be empty."""
-    return RecentQuantiles() if saved.monitor is None else saved.monitor.scores
+def typical_scores(saved: SavedModel) -> Reference:
+    """Return what typical rows score, which may be unknown."""
+    return (saved.monitor or Monitor()).reference
 
 
 def accepts_gaps(saved: SavedModel) -> bool:
@@ -110,18 +110,19 @@ def _reasons(mixture: Mixture, saved: SavedModel, source: Source, chunk: Chunk, 
     return found
 
 
-def _scores(mixture: Mixture, saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
-    rows: npt.NDArray[Any] = chunk.rows
-    if rows.shape[1] != mixture.n_features:
+def _samples(saved: SavedModel, source: Source, chunk: Chunk) -> npt.NDArray[Any]:
+    """Return the rows of a chunk as the model has learned them."""
+    rows, width, dtype = chunk.rows, saved.trainer.n_features, saved.trainer.dtype
+    if rows.shape[1] != width:
         raise SourceError(
-            f"rows of {source.name} have {rows.shape[1]} features; the model has {mixture.n_features}.",
-            Remedy.CHOOSE_COLUMNS,
+            f"rows of {source.name} have {rows.shape[1]} features; the model has {width}.", Remedy.CHOOSE_COLUMNS
         )
-    dtype = saved.trainer.dtype
     if rows.dtype == np.uint8:
         rows = np.multiply(rows, source.factor, dtype=dtype)
-    if saved.scaling is not None:
-        rows = saved.scaling.apply(rows, dtype)
+    return rows if saved.scaling is None else saved.scaling.apply(rows, dtype)
+
+
+def _scores(mixture: Mixture, rows: npt.NDArray[Any], chunk: Chunk) -> Columns:
     found: Columns = {"row": chunk.numbers}
     if chunk.ids is not None:
         found["id"] = np.array(chunk.ids, dtype=object)

@@ -265,11 +265,12 @@ class TrainingRun(SourceReader):
         if self.options.missing == "learn" and (self._without_values is None or self._without_values.any()):
             empty = np.isnan(rows).all(0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.bool_)
             self._without_values = empty if self._without_values is None else self._without_values & empty
-        observer = Observer(trainer, self.monitor, self.progress)
+        observer = Observer(trainer, self.monitor)
+        if self.progress.epoch == 0:
+            self.monitor.sample(as_floats(rows, factor), trainer)
         for start in range(0, len(rows), BLOCK):
             block = slice(start, start + BLOCK)
             annealed, reports = trainer.annealed, list[Steps]()
-            observer.before(rows[block], numbers[block], factor)
             checks = trainer.feed(rows[block], factor, reports=reports, more=True)
             if annealed:
                 observer.after(rows[block], numbers[block], factor, reports)
@@ -320,7 +321,8 @@ class TrainingRun(SourceReader):
         """Write a checkpoint, and an event about it unless ``log_event`` is False."""
         if self.trainer is None:
             return
-        self.trainer.settle()
+        if not self.trainer.refined:
+            self.monitor.calibrate(self.trainer)
         self.progress.seconds = self._log.seconds
         if log_event:
             self._log.write_checkpoint(self.trainer)

@@ -30,7 +30,7 @@ from streamgmm.storage.atomic import write_atomically
 
 FORMAT = 3
 KEY = "streamgmm"
-ROWS = ("pending.rows", "monitor.rows")  # tensors of rows, which may have gaps
+ROWS = ("pending.rows", "monitor.rows", "monitor.reservoir.rows")  # tensors of rows, which may have gaps
 DAMAGE = (KeyError, TypeError, ValueError, OverflowError, RecursionError, AttributeError, IndexError)
 
 
@@ -65,7 +65,7 @@ class SavedModel:
     run: dict[str, Any] | None = None
 
 
-def save_model(path: str | os.PathLike[str], saved: SavedModel) -> None:
+def save_model(path: str | os.PathLike[str], saved: SavedModel, *, rows: bool = True) -> None:
     """Write a model atomically; raise ValueError rather than replace a good file by one that cannot be read.
 
     Parameters
@@ -74,6 +74,8 @@ def save_model(path: str | os.PathLike[str], saved: SavedModel) -> None:
         File to write.
     saved : SavedModel
         What to write.
+    rows : bool, default=True
+        Whether to write rows of the stream: those that the monitor keeps, and those that wait to be learned.
     """
     if not Path(path).parent.is_dir():
         raise FileNotFoundError(f"the folder {Path(path).parent} does not exist; create it first.")
@@ -95,10 +97,22 @@ def save_model(path: str | os.PathLike[str], saved: SavedModel) -> None:
     if saved.scaling is not None:
         tensors |= {"scaling.shift": saved.scaling.shift, "scaling.factor": saved.scaling.factor}
     if saved.monitor is not None:
-        tensors |= {f"monitor.{name}": value for name, value in saved.monitor.tensors().items()}
+        tensors |= {f"monitor.{name}": value for name, value in saved.monitor.tensors(rows).items()}
+    if not rows:
+        _drop_rows(tensors)
     contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
     _require_finite(contiguous, bool(trainer.settings.allow_nan))
     write_atomically(Path(path), to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
+
+
+def _drop_rows(tensors: dict[str, npt.NDArray[Any]]) -> None:
+    """Empty the tensors that hold rows; raise ValueError if there is nothing else yet."""
+    if len(tensors.get("first.rows", ())) or "rule.buffer" in tensors:
+        raise ValueError(
+            "the model consists of rows so far, because training has only begun; save it with its rows, or learn more."
+        )
+    for name in ("pending.rows", "pending.shares"):
+        tensors[name] = tensors[name][:0]
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:

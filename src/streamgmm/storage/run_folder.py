@@ -35,7 +35,7 @@ class Progress:
     epoch: int = 0
     position: dict[str, Any] | None = None
     samples: int = 0
-    scored: int = 0  # samples up to which a share was scored
+    scored: int = 0  # no longer used
     last_check_event: int = 0  # samples at the last check that became an event
     last_checkpoint_event: int = 0  # and at the last checkpoint that did
     bad: int = 0

@@ -76,11 +76,14 @@ class Covariance(ABC):
         Whether samples with missing values can be learned and scored.
     bounds_influence : bool
         Whether samples with an extreme loss get less influence ([E20]).
+    leaves_out : bool
+        Whether batch EM can leave samples out ([E26], [E31]).
     """
 
     name: ClassVar[str]
     supports_gaps: ClassVar[bool] = False
     bounds_influence: ClassVar[bool] = False
+    leaves_out: ClassVar[bool] = False
 
     # Tensors
 

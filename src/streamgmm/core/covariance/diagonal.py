@@ -25,6 +25,7 @@ class Diagonal(Covariance):
     name: ClassVar[str] = "diag"
     supports_gaps: ClassVar[bool] = True
     bounds_influence: ClassVar[bool] = True
+    leaves_out: ClassVar[bool] = True
 
     # Means of 0 and scales of 1 in the padding add nothing to a distance or a determinant.
 

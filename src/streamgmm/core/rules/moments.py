@@ -8,9 +8,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance import Prior, Statistics
+from streamgmm.core.batch_em import Fit, Sheet
+from streamgmm.core.covariance import Bounds, Prior, Statistics
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.refinement import cross_validated
 from streamgmm.core.state import BUFFER, SUMS, State
 from streamgmm.core.tensors import Tensors
 
@@ -33,6 +35,15 @@ class RegularisedState(State):
         """Begin without evidence."""
         self.evidence = np.zeros(len(parameters))
         self.prior_rows = parameters.kind.start_prior(parameters.n_features, parameters.dtype, 1.0)
+
+
+def cross_validated_losses(state: RegularisedState, parameters: Parameters, sheet: Sheet, bounds: Bounds) -> Any:
+    """[E31] Return what each of all samples loses if a fifth of them is left out, (N,); None if that is not known."""
+    prior, moments = state.prior, getattr(state, "moments", None)
+    if prior is None or moments is None or not parameters.kind.leaves_out:
+        return None
+    fit = Fit(parameters, moments, prior, bounds)
+    return parameters.kind.score(parameters, sheet.samples).log_likelihood - cross_validated(sheet, fit)
 
 
 def with_prior(prior: Prior | None) -> tuple[Prior, ...]:

@@ -1,0 +1,137 @@
+"""Scores of typical rows, and what follows from them: thresholds and p-values."""
+
+from __future__ import annotations
+
+from math import expm1, inf, log
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+MOST_SCORES = 2000  # that a reference holds: half of them the lowest, the others evenly spaced
+FEWEST = 20  # scores that say something
+COUNTED = 10  # scores: below so many of them, where chance rules, a fitted tail gives p-values
+TAIL = 0.1  # share of scores that the tail is fitted to
+LARGEST_SHAPE = 0.5
+SMALLEST = 1e-12  # p-value
+
+
+class Tail(NamedTuple):
+    """[E30] A generalised Pareto tail below ``score``, under which ``share`` of all scores lies."""
+
+    score: float
+    share: float
+    spread: float
+    shape: float
+
+    def log_share(self, scores: Any) -> Any:
+        """Return the logarithm of the share of the tail that lies below each score."""
+        away = np.maximum(self.score - scores, 0.0) / self.spread
+        return -away if self.shape == 0 else -np.log1p(self.shape * away) / self.shape
+
+    def quantile(self, log_share: float) -> float:
+        """Return the score below which this share of the tail lies, given as a logarithm."""
+        away = -log_share if self.shape == 0 else expm1(-self.shape * log_share) / self.shape
+        return self.score - self.spread * away
+
+
+class Reference(NamedTuple):
+    """What typical rows score: p-values and thresholds come from here.
+
+    A p-value is the share of typical rows that are as unlikely: that of n rows and the row itself, so that a share c
+    of rows like these has a p-value of at most c ([E30]). Below the ten lowest scores it comes from a fitted tail.
+
+    Attributes
+    ----------
+    scores : array of shape (M,)
+        Scores in increasing order.
+    shares : array of shape (M,)
+        Share of typical rows that score at most as much.
+
+    Examples
+    --------
+    >>> typical = Reference.of(np.arange(999.0))
+    >>> typical.p_values(np.array([9.5, 10.5])).tolist()
+    [0.011, 0.012]
+    >>> int((typical.scores < typical.threshold(0.01)).sum())
+    10
+    """
+
+    scores: Numbers
+    shares: Numbers
+
+    @classmethod
+    def of(cls, scores: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> Reference:
+        """Return the reference that scores (N,) of typical rows give, each counted as often as ``counts`` (N,) say."""
+        values = np.asarray(scores, np.float64)
+        weights = np.ones(len(values)) if counts is None else np.asarray(counts, np.float64)
+        values, weights = values[weights > 0], weights[weights > 0]
+        order = np.argsort(values, kind="stable")
+        below = np.cumsum(weights[order])
+        kept = _thinned(len(values))
+        total = below[-1] + 1 if len(below) else 1.0
+        return cls(values[order][kept], below[kept] / total)
+
+    @property
+    def known(self) -> bool:
+        """Whether there are enough scores to judge by."""
+        return len(self.scores) >= FEWEST
+
+    def threshold(self, share: float) -> float:
+        """Return the score below which this share of typical rows lies; minus infinity if too few are known."""
+        if not self.known:
+            return -inf
+        place = int(np.searchsorted(self.shares, share * (1 + 1e-12), side="right"))
+        if place:
+            return float(np.nextafter(self.scores[place - 1], inf))
+        tail = self._tail()  # rarer than any row that was seen
+        lowest = float(tail.log_share(self.scores[0]))
+        return float(np.nextafter(tail.quantile(lowest + log(share / float(self.shares[0]))), inf))
+
+    def p_values(self, scores: Numbers) -> Numbers:
+        """Return the share of typical rows that are as unlikely as rows with these scores (N,); 1 if unknown."""
+        if not self.known:
+            return np.ones(len(scores))
+        places = np.searchsorted(self.scores, scores, side="left")
+        p = np.append(self.shares, 1.0)[places]
+        edge = COUNTED - 1
+        rare = scores < self.scores[edge]
+        if rare.any():
+            tail = self._tail()
+            p[rare] = self.shares[edge] * np.exp(tail.log_share(scores[rare]) - tail.log_share(self.scores[edge]))
+        return np.maximum(p, SMALLEST)
+
+    def _tail(self) -> Tail:
+        """[E30] Fit the tail by probability-weighted moments."""
+        share = min(0.5, max(TAIL, FEWEST * float(self.shares[0])))
+        levels = share * (np.arange(200) + 0.5) / 200
+        start, *_ = np.interp([share], self.shares, self.scores)
+        away = start - np.interp(levels, self.shares, self.scores)  # decreasing
+        mean, weighted = away.mean(), (away * (levels / share)).mean()
+        if not weighted > 0:
+            return Tail(float(start), share, np.finfo(float).tiny, 0.0)
+        shape = float(np.clip(2 - mean / max(mean - 2 * weighted, 1e-3 * mean), 0.0, LARGEST_SHAPE))
+        return Tail(float(start), share, float(mean * (1 - shape)), shape)
+
+
+def _thinned(count: int) -> npt.NDArray[np.int64]:
+    """Choose places of sorted scores: the lowest ones, and an even selection of the others."""
+    if count <= MOST_SCORES:
+        return np.arange(count)
+    half = MOST_SCORES // 2
+    return np.concatenate([np.arange(half), np.linspace(half, count - 1, half).astype(np.int64)])
+
+
+def is_unlikely(flagged: int, count: int, contamination: float) -> bool:
+    """Tell whether so many of ``count`` rows are far from the share that was asked for.
+
+    Parameters
+    ----------
+    flagged, count : int
+        Rows that were flagged, and all rows.
+    contamination : float
+        Share of typical rows to flag.
+    """
+    expected = contamination * count
+    return (expected >= 10 and flagged > 5 * expected) or (expected >= 50 and flagged < expected / 5)
