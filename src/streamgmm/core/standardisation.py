@@ -16,7 +16,7 @@ from streamgmm.core.engine import Replica
 from streamgmm.core.frame import Frame, Move
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.core.rules import Context, Rule
-from streamgmm.core.rules.moments import RegularisedState, cross_validated_losses
+from streamgmm.core.rules.moments import MomentState, RegularisedState, cross_validated_losses
 from streamgmm.core.scaling import may_hold_a_burst
 from streamgmm.native import Rows, Turn
 
@@ -154,7 +154,7 @@ class Standardisation:
         share = frame.unusual_share
         heavy = np.where(share > 0.5, HEAVY_TAILED * (frame.kurtosis - 1), 0.0)  # that of rare values says no more
         weight = np.where(frame.varies, np.maximum(1.0, np.maximum(UNUSUAL / share, heavy)), LOCKED)
-        added = np.where(frame.varies, self._rule.reg_covar, 0.0)
+        added = np.where(frame.varies, self._rule.reg_covar * _variances_within(main), 0.0)
         kind.set_prior(state.prior, [expected, weight, added, np.where(frame.varies, smallest, 0.0)])
 
     def update(self, main: Replica, control: Control) -> None:
@@ -203,8 +203,22 @@ class Standardisation:
         before = self._frame.log_volume
         # all rows are known: nothing needs to be doubted or clipped
         self._follow(main, control, self._frame.measure(rows), before)
+        self._add_variance(main, 0.0)
         samples = self._frame.samples_of_rows(rows)
-        return self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
+        done = self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
+        self._add_variance(main, self._rule.reg_covar)  # of what features vary within components at last
+        return done
+
+    def _add_variance(self, main: Replica, share: float) -> None:
+        """[E24] Set what is added to all variances: a share of those within components."""
+        state, p = main.state, main.parameters
+        if not isinstance(state, MomentState) or not isinstance(state, RegularisedState):
+            return
+        if state.prior is not None and self._rule.reg_covar > 0:
+            expected, weight, _, smallest = state.prior.rows[:, : p.n_features]
+            added = np.where(weight < LOCKED, share * _variances_within(main), 0.0)
+            p.kind.set_prior(state.prior, [expected, weight, added, smallest])
+            p.kind.set_from_moments(p, state.moments, self._bounds, range(len(p)), state.prior)
 
     def cross_validated_losses(self, main: Replica, rows: Rows, counts: Any) -> Any:
         """[E31] Return what each of all rows loses if a fifth of them is left out, (N,); None if that is not known."""
@@ -257,3 +271,9 @@ class Standardisation:
             self._first.restore(tensors["first.rows"], tensors["first.shares"])
             while self.ready or len(self._first) > self._enough:  # rows that were enough would not wait
                 self._enough *= 2
+
+
+def _variances_within(main: Replica) -> npt.NDArray[np.float64]:
+    """Return the variance of each feature within components, on average: (D,)."""
+    p = main.parameters
+    return np.asarray(p.weights @ np.asarray(p.kind.feature_variances(p), np.float64))

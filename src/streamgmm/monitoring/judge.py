@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
@@ -80,12 +81,23 @@ class Judge:
         return self._references[key]
 
     def _scored_with(self, gaps: npt.NDArray[np.bool_]) -> Reference:
+        """Score a sample of rows with these gaps.
+
+        What the reference knows beyond that sample, from all rows and out of sample, is carried over quantile by
+        quantile, in proportion to the features that are left.
+        """
+        mixture, whole = self._trainer.mixture, self._sample
+        known = self._monitor.reference
+        scores, with_gaps = (np.sort(mixture.log_prob(rows)) for rows in (whole, np.where(gaps, np.nan, whole)))
+        shares = np.arange(1, len(whole) + 1) / (len(whole) + 1)
+        lower = scores - np.interp(shares, known.shares, known.scores)
+        return Reference.of(with_gaps - lower * (1 - gaps.mean()))
+
+    @cached_property
+    def _sample(self) -> npt.NDArray[Any]:
+        """Rows of the stream without gaps, or of the model where none are known."""
         trainer, reservoir = self._trainer, self._monitor.reservoir
-        size = trainer.n_features * trainer.n_components
-        most = max(FEWEST_ROWS, WORK // size)
-        if reservoir is None:
-            rows, _ = trainer.mixture.sample(min(most, DRAWN), SEED)
-        else:
-            rows = fill_gaps(trainer.mixture, reservoir.rows[:most])
-        rows = np.where(gaps, np.nan, rows).astype(trainer.dtype)
-        return Reference.of(trainer.mixture.log_prob(rows))
+        most = max(FEWEST_ROWS, WORK // (trainer.n_features * trainer.n_components))
+        if reservoir is None or not len(reservoir):
+            return trainer.mixture.sample(min(most, DRAWN), SEED)[0]
+        return fill_gaps(trainer.mixture, reservoir.rows[:most])

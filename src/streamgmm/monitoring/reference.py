@@ -18,7 +18,7 @@ SMALLEST = 1e-12  # p-value
 
 
 class Tail(NamedTuple):
-    """[E30] A generalised Pareto tail below ``score``, under which ``share`` of all scores lies."""
+    """[E32] A generalised Pareto tail below ``score``, under which ``share`` of all scores lies."""
 
     score: float
     share: float
@@ -40,7 +40,7 @@ class Reference(NamedTuple):
     """What typical rows score: p-values and thresholds come from here.
 
     A p-value is the share of typical rows that are as unlikely: that of n rows and the row itself, so that a share c
-    of rows like these has a p-value of at most c ([E30]). Below the ten lowest scores it comes from a fitted tail.
+    of rows like these has a p-value of at most c ([E32]). Below the ten lowest scores it comes from a fitted tail.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Reference(NamedTuple):
         return np.maximum(p, SMALLEST)
 
     def _tail(self) -> Tail:
-        """[E30] Fit the tail by probability-weighted moments."""
+        """[E32] Fit the tail by probability-weighted moments."""
         share = min(0.5, max(TAIL, FEWEST * float(self.shares[0])))
         levels = share * (np.arange(200) + 0.5) / 200
         start, *_ = np.interp([share], self.shares, self.scores)

@@ -79,7 +79,7 @@ class Rule(ABC, Generic[S]):
     drop_below: ClassVar[float] = 0.0
     has_prior: ClassVar[bool] = False  # whether its state is a RegularisedState
     refines: ClassVar[bool] = False  # whether it implements ``refine``
-    reg_covar: float = 0.0  # added to variances, as a share of those of features, where samples are standardised
+    reg_covar: float = 0.0  # added to variances, as a share of those within components, where samples are standardised
 
     @abstractmethod
     def start(self, parameters: Parameters, context: Context) -> S:

@@ -70,8 +70,8 @@ class Natural(Rule[NaturalState]):
         Share of the components, the lightest ones, that move after a drift to where samples fall now. 0.18 serves
         streams of images that bring something new while the old still counts.
     reg_covar : float, default=0.0
-        Added to the variances of components, as a share of the variance of each feature (``scale="auto"``). Densities
-        need none; anomalies are ranked better with 0.05.
+        Added to the variances of components, as a share of the variance that each feature has within components, on
+        average (``scale="auto"``). Densities need none; anomalies are ranked better with 0.05.
 
     Examples
     --------
