@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import datetime
 from typing import Any
@@ -78,7 +79,7 @@ def test_chunks_leave_no_trace(anomalous: list[bool], cuts: list[int], quiet_row
     expected, last = group_rows("run", None, judged(anomalous), quiet_rows)
     ends = [0, *sorted(min(c, len(anomalous)) for c in cuts), len(anomalous)]
     burst, found = None, []
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in itertools.pairwise(ends):
         changes, burst = group_rows("run", burst, judged(anomalous[start:end], start), quiet_rows)
         found += [change._replace(at=change.at + start) for change in changes]
         burst = None if burst is None else Burst(**json.loads(json.dumps(burst._asdict())))
@@ -92,5 +93,5 @@ def test_every_anomalous_row_is_in_one_burst(anomalous: list[bool], quiet_rows: 
     complete = [c.burst for c in changes if c.state == "close"] + ([burst] if burst else [])
     assert sum(b.rows for b in complete) == sum(anomalous)
     assert len({b.id for b in complete}) == len(complete) == sum(c.state == "open" for c in changes)
-    for before, after in zip(complete, complete[1:], strict=False):
+    for before, after in itertools.pairwise(complete):
         assert after.first_row - before.last_row > quiet_rows

@@ -12,7 +12,7 @@ from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.mqtt_mailbox import Mailbox
 from streamgmm.sources.mqtt_rows import Message
 from streamgmm.sources.outages import FIRST_PAUSE, LONGEST_PAUSE, Outage, tell
-from streamgmm.transports.broker_urls import BrokerUrl
+from streamgmm.transports.broker_urls import BrokerUrl, printable
 from streamgmm.transports.mqtt_client import KEEPALIVE_SECONDS, TIMEOUT_SECONDS, make_client
 
 EXPIRY_SECONDS, SHORT_EXPIRY_SECONDS = 7 * 24 * 3600, 60  # how long the broker keeps a session
@@ -240,4 +240,4 @@ def _topic(arrived: Any) -> str:
         topic = str(arrived.topic)
     except UnicodeDecodeError:
         return "(not UTF-8)"
-    return topic if topic.isprintable() else ascii(topic)[1:-1]
+    return printable(topic)

@@ -97,6 +97,15 @@ def port_of(parts: SplitResult, expected: str, error: type[StreamGMMError] = Sou
         raise error(f"the port of {parts.hostname} is not a number below 65536; expected {expected}.") from None
 
 
+def printable(text: str) -> str:
+    r"""Return a text; characters that could control a terminal become escapes.
+
+    >>> printable("plant/1"), printable("plant/\x1b[2J")
+    ('plant/1', 'plant/\\x1b[2J')
+    """
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
 def without_secrets(text: str) -> str:
     """Return the name of a source or a target without user, password and settings, if it is a URL.
 

@@ -13,7 +13,7 @@ from streamgmm.errors import AlertError
 from streamgmm.sinks.alerts.message import Alert, close_alert, encode_alert
 from streamgmm.sinks.alerts.outbox import Outbox
 from streamgmm.sinks.alerts.target import DeliveryError, Target
-from streamgmm.transports.broker_urls import without_secrets
+from streamgmm.transports.broker_urls import printable, without_secrets
 
 __all__ = ["Alert", "AlertError", "DeliveryError", "Outbox", "Target", "close_alert", "encode_alert", "open_target"]
 
@@ -51,7 +51,7 @@ def open_target(text: str, out: TextIO | None = None) -> Target:
 
         return MqttTarget(text)
     if "://" in text or not text or text == "-" or not text.isprintable():
-        raise AlertError(f"{without_secrets(text)!a} is not a target of alerts; expected {_KINDS}.")
+        raise AlertError(f"'{printable(without_secrets(text))}' is not a target of alerts; expected {_KINDS}.")
     from streamgmm.sinks.alerts.text import FileTarget
 
     return FileTarget(Path(text))

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from streamgmm.errors import AlertError, MissingExtraError
 from streamgmm.sinks.alerts.target import DeliveryError, Target
-from streamgmm.transports.broker_urls import without_secrets
+from streamgmm.transports.broker_urls import printable, without_secrets
 
 EXPECTED = "kafka://host:port/topic"
 TIMEOUT_SECONDS = 10
@@ -43,7 +43,7 @@ class KafkaTarget(Target):
         self.name = self.key = without_secrets(url)
         self._topic = parts.path.strip("/")
         if not url.isprintable() or not parts.netloc or not self._topic or "/" in self._topic:
-            raise AlertError(f"{ascii(self.name)[1:-1]} does not name a topic; expected {EXPECTED}.")
+            raise AlertError(f"{printable(self.name)} does not name a topic; expected {EXPECTED}.")
         if "@" in parts.netloc:
             raise AlertError(f"{self.name} has a login before its host; expected ?sasl.username=…&sasl.password=….")
         settings = dict(parse_qsl(parts.query))

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from streamgmm.errors import AlertError, MissingExtraError
 from streamgmm.sinks.alerts.target import DeliveryError, Target
-from streamgmm.transports.broker_urls import FILE_SETTINGS, parse_broker_url, without_secrets
+from streamgmm.transports.broker_urls import FILE_SETTINGS, parse_broker_url, printable, without_secrets
 from streamgmm.transports.mqtt_client import (
     DEFAULT_PORT,
     KEEPALIVE_SECONDS,
@@ -43,7 +43,7 @@ class MqttTarget(Target):
         self.name = self.key = without_secrets(url)
         topic = self._place.path
         if not topic.isprintable() or "+" in topic or "#" in topic:
-            raise AlertError(f"{ascii(self.name)[1:-1]} does not name one topic; + and # are for those who subscribe.")
+            raise AlertError(f"{printable(self.name)} does not name one topic; + and # are for those who subscribe.")
         self._client: Any = None
         self._changed = Condition()
         self._arrived = set[int]()  # numbers of messages that the broker has

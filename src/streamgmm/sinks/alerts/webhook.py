@@ -23,7 +23,7 @@ from urllib.request import (
 
 from streamgmm.errors import AlertError
 from streamgmm.sinks.alerts.target import DeliveryError, Target
-from streamgmm.transports.broker_urls import port_of, without_secrets
+from streamgmm.transports.broker_urls import port_of, printable, without_secrets
 
 EXPECTED = "https://[user:password@]host[:443]/path"
 TIMEOUT_SECONDS = 10.0
@@ -49,7 +49,7 @@ class WebhookTarget(Target):
         self.name = without_secrets(url)
         parts = urlsplit(url, allow_fragments=False)
         if not url.isprintable() or " " in url or not parts.hostname:
-            raise AlertError(f"{ascii(self.name)[1:-1]} is not an address; expected {EXPECTED}.")
+            raise AlertError(f"{printable(self.name)} is not an address; expected {EXPECTED}.")
         port = port_of(parts, EXPECTED, AlertError)
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         place = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}"
