@@ -16,6 +16,7 @@ from tests.sinks.receivers import LONG, Memory, Messages, alerts, outage, rows
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgmm.sinks.alerts.outage.PATIENCE", 0.02)
     monkeypatch.setattr("streamgmm.sinks.alerts.delivery.FIRST_PAUSE", 0.002)
     monkeypatch.setattr("streamgmm.sinks.alerts.delivery.LONGEST_PAUSE", 0.02)
 
@@ -49,8 +50,8 @@ def test_a_target_that_is_down_delays_nobody_and_loses_nothing(tmp_path: Path) -
     assert len(told) == 2, "an outage is mentioned once, and its end"
 
 
-def test_a_short_outage_is_no_news(tmp_path: Path) -> None:
-    target = Memory()
+def test_a_target_that_recovers_soon_is_no_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgmm.sinks.alerts.outage.PATIENCE", LONG)
     failures = iter([outage(), outage()])
 
     class Shaky(Memory):

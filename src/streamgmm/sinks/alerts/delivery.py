@@ -7,12 +7,11 @@ from collections.abc import Callable
 from threading import Event, Thread
 from time import monotonic
 
+from streamgmm.sinks.alerts.outage import Outage
 from streamgmm.sinks.alerts.target import DeliveryError, Target
 from streamgmm.storage.alert_log import AlertLog
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds between two attempts, doubled after each failure
-TOLERATED = 2  # failures in a row that are not mentioned: the next attempt may succeed
-LONGEST_SILENCE = 600.0  # seconds after which an outage is mentioned again
 SAVE_SECONDS = 1.0  # while alerts keep coming; a kill repeats what was delivered since
 
 Tell = Callable[[str], None]
@@ -48,7 +47,8 @@ class Delivery:
         self.gone: Exception | None = None
         self._log, self._save, self._tell = log, save, tell
         self._stopped, self._hurried = Event(), Event()
-        self._failures, self._told_at, self._saved_at = 0, 0.0, 0.0
+        self._outage, self._failures, self._began, self._saved_at = Outage(), 0, 0.0, 0.0
+        target.report = self._report
         self._thread = Thread(target=self._run, name=f"streamgmm-alerts-{target.key[:40]}", daemon=True)
 
     def start(self) -> None:
@@ -85,6 +85,7 @@ class Delivery:
             self.target.close()
 
     def _attempt(self) -> None:
+        self._began = monotonic()
         try:
             lines = self._log.read(self.place, self.target.batch)
             self.target.send(lines)
@@ -104,11 +105,11 @@ class Delivery:
             self._saved_at = now
             self._save()
             self._log.wake()
-        if self._told_at:
+        self._failures = 0
+        if self._outage.end():
             waiting = self._log.count(self.place)
             rest = f"; {waiting} more {'follows' if waiting == 1 else 'follow'}" if waiting else ""
             self._tell(f"{self.target.name} accepts alerts again{rest}.")
-        self._failures, self._told_at = 0, 0.0
 
     def _fail(self, problem: DeliveryError) -> None:
         if self._stopped.is_set():
@@ -116,14 +117,14 @@ class Delivery:
         self._failures += 1
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 30)) * random.uniform(0.5, 1.0)
         pause = max(pause, problem.retry_after)
-        now = monotonic()
-        news = self._failures > TOLERATED or problem.lasting or pause > LONGEST_PAUSE
-        if news and (not self._told_at or now - self._told_at > LONGEST_SILENCE):
-            self._told_at = now
-            waiting = self._log.count(self.place)
-            alerts = "1 alert waits" if waiting == 1 else f"{waiting} alerts wait"
-            again = f"retrying in {pause:.0f} s" if pause >= 1 else "retrying"
-            self._tell(f"{alerts} for {self.target.name} ({problem}); {again}.")
+        again = f"retrying in {pause:.0f} s" if pause >= 1 else "retrying"
+        self._report(str(problem), again, lasting=problem.lasting or pause > LONGEST_PAUSE)
         self._hurried.wait(pause)
         if not self._stopped.is_set():
             self._hurried.clear()
+
+    def _report(self, reason: str, again: str = "still trying", *, lasting: bool = False) -> None:
+        if self._outage.is_news(self._began, monotonic(), lasting=lasting) and not self._stopped.is_set():
+            waiting = self._log.count(self.place)
+            alerts = "1 alert waits" if waiting == 1 else f"{waiting} alerts wait"
+            self._tell(f"{alerts} for {self.target.name} ({reason}); {again}.")

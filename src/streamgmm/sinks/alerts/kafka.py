@@ -79,7 +79,10 @@ class KafkaTarget(Target):
             for line in lines:
                 body = line.rstrip(b"\n")
                 producer.produce(self._topic, body, key=json.loads(body)["id"], on_delivery=count)
-            producer.flush(TIMEOUT_SECONDS + 1)
+            for _ in range(TIMEOUT_SECONDS + 1):
+                if not producer.flush(1):
+                    break
+                self.report("no answer yet")
         except (self._client.KafkaException, BufferError) as problem:
             reasons.append(str(problem))
         if missing:

@@ -57,7 +57,8 @@ class MqttTarget(Target):
             sent = {client.publish(topic, line.rstrip(b"\n"), qos=1).mid for line in lines}
             with self._changed:
                 while not sent <= self._arrived and not self._failed and monotonic() < end:
-                    self._changed.wait(end - monotonic())
+                    if not self._changed.wait(min(1.0, end - monotonic())):
+                        self.report("no acknowledgement yet")
                 if self._failed or not sent <= self._arrived:
                     raise DeliveryError(self._failed or "no acknowledgement in time")
                 self._arrived.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 
 class DeliveryError(Exception):
@@ -34,11 +35,14 @@ class Target(ABC):
         What it is known by when the program starts again, without secrets.
     batch : int
         How many alerts ``send`` takes at once.
+    report : callable
+        ``send`` may call it while it waits, with the reason, so that people can be told.
     """
 
     name: str
     key: str
     batch: int = 500
+    report: Callable[[str], None] = staticmethod(lambda reason: None)
 
     @abstractmethod
     def send(self, lines: list[bytes]) -> None:
