@@ -42,19 +42,19 @@ def rows(lines: list[bytes]) -> list[int]:
 
 
 class Memory(Target):
-    """A target that refuses alerts while ``down`` is an error."""
+    """A target that refuses alerts while ``down`` makes errors."""
 
     def __init__(self, key: str = "memory", batch: int = 3) -> None:
         self.name, self.key, self.batch = f"target {key}", key, batch
         self.lines: list[bytes] = []
-        self.down: Exception | None = None
+        self.down: Callable[[], Exception] | None = None
         self.tried = threading.Event()
         self.closed = False
 
     def send(self, lines: list[bytes]) -> None:
         self.tried.set()
         if self.down is not None:
-            raise self.down
+            raise self.down()
         assert 0 < len(lines) <= self.batch
         self.lines += lines
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from streamgmm.sinks.alerts import AlertError, Outbox, open_target
+from streamgmm.sinks.alerts import Alert, AlertError, Outbox, open_target
 from streamgmm.sinks.alerts.outbox import DELIVERED
 from streamgmm.storage.alert_log import ALERTS
 from tests.sinks.receivers import LONG, Memory, Messages, alerts, outage, rows
@@ -35,7 +36,7 @@ def test_alerts_arrive_in_order_at_every_target(tmp_path: Path) -> None:
 
 def test_a_target_that_is_down_delays_nobody_and_loses_nothing(tmp_path: Path) -> None:
     up, down, told = Memory("up"), Memory("down"), Messages()
-    down.down = outage()
+    down.down = outage
     with Outbox(tmp_path, [down, up], told) as outbox:
         outbox.append(alerts(10))
         text = told.wait_for("wait")
@@ -52,7 +53,7 @@ def test_a_target_that_is_down_delays_nobody_and_loses_nothing(tmp_path: Path) -
 
 def test_a_target_that_recovers_soon_is_no_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamgmm.sinks.alerts.outage.PATIENCE", LONG)
-    failures = iter([outage(), outage()])
+    failures = iter([outage, outage])
 
     class Shaky(Memory):
         def send(self, lines: list[bytes]) -> None:
@@ -71,7 +72,7 @@ def test_what_waits_is_delivered_at_the_next_start(tmp_path: Path) -> None:
     with Outbox(tmp_path, [target], pytest.fail) as outbox:
         outbox.append(alerts(4))
         assert outbox.drain(LONG)
-        target.down = outage()
+        target.down = outage
         target.tried.clear()
         outbox.append(alerts(4, 4))
         assert target.tried.wait(LONG)
@@ -120,7 +121,7 @@ def test_when_deliveries_are_forgotten_alerts_are_repeated(tmp_path: Path, conte
 
 def test_former_targets_are_mentioned_once(tmp_path: Path) -> None:
     target, told = Memory("https://host#0123"), Messages()
-    target.down = outage()
+    target.down = outage
     with Outbox(tmp_path, [target], Messages()) as outbox:
         outbox.append(alerts(2))
     with Outbox(tmp_path, [], told):
@@ -132,7 +133,7 @@ def test_former_targets_are_mentioned_once(tmp_path: Path) -> None:
 
 def test_draining_ends_in_time(tmp_path: Path) -> None:
     target = Memory()
-    target.down = outage()
+    target.down = outage
     with Outbox(tmp_path, [target], Messages()) as outbox:
         outbox.append(alerts(1))
         assert not outbox.drain(0.05)
@@ -152,7 +153,7 @@ def test_a_pipe_that_nobody_reads_ends_the_run(tmp_path: Path) -> None:
 
 def test_our_own_mistakes_are_not_hidden(tmp_path: Path) -> None:
     target = Memory()
-    target.down = ZeroDivisionError()
+    target.down = ZeroDivisionError
     with Outbox(tmp_path, [target], pytest.fail) as outbox:
         outbox.append(alerts(1))
         with pytest.raises(ZeroDivisionError):
@@ -161,7 +162,7 @@ def test_our_own_mistakes_are_not_hidden(tmp_path: Path) -> None:
 
 def test_the_file_stays_bounded_once_every_target_has_the_alerts(tmp_path: Path) -> None:
     slow, sizes = Memory("slow"), list[int]()
-    slow.down = outage()
+    slow.down = outage
     with Outbox(tmp_path, [Memory(), slow], Messages(), kept=20) as outbox:
         for i in range(100):
             if i == 50:
@@ -196,3 +197,21 @@ def test_the_files_hold_no_secret(tmp_path: Path) -> None:
     assert "s3cret" not in str(told)
     assert "t0ken" not in str(told)
     assert len(json.loads((tmp_path / DELIVERED).read_bytes())["places"]) == 2
+
+
+def test_memory_does_not_grow_with_what_waits(tmp_path: Path) -> None:
+    """A long outage: 13 MB of alerts wait on disk, and are delivered from there."""
+    target = Memory(batch=500)
+    target.down = outage
+    many = [Alert(f"run:{i}", "row", "run", i, "x" * 500) for i in range(1000)]
+    with Outbox(tmp_path, [target], Messages()) as outbox:
+        outbox.append(many)
+        tracemalloc.start()
+        for _ in range(19):
+            outbox.append(many)
+        assert (tmp_path / ALERTS).stat().st_size > 13e6
+        target.down, target.send = None, lambda lines: None  # type: ignore[method-assign]
+        assert outbox.drain(LONG)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 6e6
