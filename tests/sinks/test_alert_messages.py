@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,22 @@ def test_alerts_fit_into_a_message() -> None:
     reasons = [Reason("\x1b" * 10_000, *[1 / 3] * 5)] * 5000
     assert len(encode_alert(Alert("r:1", "row", "r", 1, "é" * 10**7, explain=reasons))) < 600_000
     assert decode(Alert("r:1", "row", "r", 1, "é" * 501))["row_id"] == "é" * 499 + "…"
+
+
+def test_long_ids_stay_unique() -> None:
+    run = "r" * 600
+    ids = {decode(Alert(f"{run}:{row}", "row", run, row))["id"] for row in range(3)}
+    assert ids == {f"{run}:{row}" for row in range(3)}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    open_target(str(path)).send([b"1\n", b"2\n"])
+    assert os.read(reader, 100) == b"1\n2\n"
+    os.close(reader)
 
 
 def test_a_stream() -> None:

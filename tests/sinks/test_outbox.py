@@ -28,7 +28,7 @@ def test_alerts_arrive_in_order_at_every_target(tmp_path: Path) -> None:
         for i in range(20):
             outbox.append(alerts(5, 5 * i))
         assert outbox.drain(LONG)
-        assert outbox.waiting == {"target a": 0, "target b": 0}
+        assert outbox.waiting == [("target a", 0), ("target b", 0)]
     for target in targets:
         assert rows(target.lines) == list(range(100))
         assert target.closed
@@ -42,7 +42,7 @@ def test_a_target_that_is_down_delays_nobody_and_loses_nothing(tmp_path: Path) -
         text = told.wait_for("wait")
         while len(up.lines) < 10:
             outbox.drain(0.01)
-        assert outbox.waiting == {"target down": 10, "target up": 0}
+        assert outbox.waiting == [("target down", 10), ("target up", 0)]
         down.down = None
         assert outbox.drain(LONG)
         told.wait_for("accepts alerts again; 7 more follow.")
@@ -215,3 +215,11 @@ def test_memory_does_not_grow_with_what_waits(tmp_path: Path) -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 6e6
+
+
+def test_what_crashes_left_behind_is_removed(tmp_path: Path) -> None:
+    for name in (f".{ALERTS}.next", f".{DELIVERED}.0123abcd", "other"):
+        (tmp_path / name).touch()
+    with Outbox(tmp_path, [Memory()], pytest.fail):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {ALERTS, DELIVERED, "other"}

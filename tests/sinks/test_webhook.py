@@ -13,6 +13,11 @@ from streamgmm.sinks.alerts import DeliveryError, Outbox, encode_alert, open_tar
 from tests.sinks.receivers import LONG, OK, Answer, Messages, Receiver, alerts
 
 
+@pytest.fixture(autouse=True)
+def without_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+
+
 def refusal(answer: Answer) -> DeliveryError:
     with Receiver(lambda _: answer) as receiver:
         with pytest.raises(DeliveryError) as caught:

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Condition
 
 from streamgmm.errors import StreamGMMError
-from streamgmm.storage.atomic import sync_folder, write_atomically
+from streamgmm.storage.atomic import remove_torn, sync_folder, write_atomically
 
 ALERTS = "alerts.ndjson"
 KEPT = 10_000  # delivered alerts that stay in the file, for people
@@ -47,6 +47,7 @@ class AlertLog:
         self._safe = deque([0, 0], maxlen=2)  # lengths at the latest checkpoints
         self._starts: deque[int] = deque(maxlen=kept)  # of the alerts that stay
         self.length = self._removed = self._heading = 0
+        remove_torn(self.path)
         if not self.path.exists():
             write_atomically(self.path, _HEADING % (length or 0))
         self._open()
@@ -161,7 +162,7 @@ class AlertLog:
                 self._remove(first)
 
     def _remove(self, first: int) -> None:
-        beside = self.path.with_name(f".{self.path.name}.next")
+        beside = self.path.with_name(f".{self.path.name}.next")  # removed at the next start after a crash
         self._file.seek(self._heading + first - self._removed)
         with beside.open("wb") as file:
             file.write(_HEADING % first)

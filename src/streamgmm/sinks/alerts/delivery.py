@@ -48,7 +48,7 @@ class Delivery:
         self._log, self._save, self._tell = log, save, tell
         self._stopped, self._hurried = Event(), Event()
         self._outage, self._failures, self._began, self._saved_at = Outage(), 0, 0.0, 0.0
-        target.report = self._report
+        target.listener = self._report
         self._thread = Thread(target=self._run, name=f"streamgmm-alerts-{target.key[:40]}", daemon=True)
 
     def start(self) -> None:

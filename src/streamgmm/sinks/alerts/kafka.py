@@ -78,7 +78,7 @@ class KafkaTarget(Target):
         try:
             for line in lines:
                 body = line.rstrip(b"\n")
-                producer.produce(self._topic, body, key=json.loads(body)["id"], on_delivery=count)
+                producer.produce(self._topic, body, key=_key(body), on_delivery=count)
             for _ in range(TIMEOUT_SECONDS + 1):
                 if not producer.flush(1):
                     break
@@ -93,3 +93,8 @@ class KafkaTarget(Target):
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
+
+
+def _key(body: bytes) -> bytes:
+    """Return the id of an alert; the name of a run may hold what is not Unicode."""
+    return str(json.loads(body)["id"]).encode("utf8", "backslashreplace")

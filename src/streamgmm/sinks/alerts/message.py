@@ -84,7 +84,7 @@ def close_alert(run: str, burst: Burst) -> Alert:
 
 
 def encode_alert(alert: Alert) -> bytes:
-    """Return an alert as one line of JSON in ASCII; NaN and infinity become null, long texts are cut.
+    """Return an alert as one line of JSON in ASCII; NaN and infinity become null, and long texts are cut.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def encode_alert(alert: Alert) -> bytes:
         names = ("first_row", "last_row", "first_id", "last_id", "min_p_value")
         fields = {name: fields[name] for name in ("id", "state", "run", "row", "row_id")}
         fields |= {"count": alert.burst.rows, **{name: summary[name] for name in names}}
-    return json.dumps(_plain(fields), allow_nan=False).encode() + b"\n"
+    return json.dumps({**_plain(fields), "id": alert.id}, allow_nan=False).encode() + b"\n"
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from streamgmm.sinks.alerts.message import Alert, encode_alert
 from streamgmm.sinks.alerts.target import Target
 from streamgmm.sinks.alerts.text import FileTarget
 from streamgmm.storage.alert_log import ALERTS, KEPT, AlertLog
-from streamgmm.storage.atomic import write_atomically
+from streamgmm.storage.atomic import remove_torn, write_atomically
 
 DELIVERED = "alerts.delivered.json"
 CLOSE_SECONDS = 1.0  # for attempts that are under way
@@ -38,8 +38,9 @@ class Outbox:
         Called with what people should know: that alerts wait for a target, and that it accepts them again. Other
         threads call it.
     length : int or None, default=None
-        What ``sync`` returned for the checkpoint that the run resumes from. Later alerts are removed, because the run
-        is about to find them again, with the same ids. None keeps all: for sources that cannot be read again.
+        What ``sync`` returned for the checkpoint that the run resumes from, or 0 if there is none yet. Later alerts are
+        removed, because the run is about to find them again, with the same ids. None keeps all: for sources that cannot
+        be read again.
     kept : int, default=10_000
         Delivered alerts that stay in the file, for people.
 
@@ -63,6 +64,7 @@ class Outbox:
     ) -> None:
         _check(folder, targets)
         self._path, self._lock = folder / DELIVERED, Lock()
+        remove_torn(self._path)
         self._log = AlertLog(folder, length, kept)
         places = _read_places(self._path)
         start = self._log.first if places is None else self._log.length
@@ -89,9 +91,9 @@ class Outbox:
         self.close()
 
     @property
-    def waiting(self) -> dict[str, int]:
-        """How many alerts each target still has to get, by name."""
-        return {delivery.target.name: self._log.count(delivery.place) for delivery in self._deliveries}
+    def waiting(self) -> list[tuple[str, int]]:
+        """Name of each target, and how many alerts it still has to get."""
+        return [(delivery.target.name, self._log.count(delivery.place)) for delivery in self._deliveries]
 
     def append(self, alerts: Iterable[Alert]) -> None:
         """Add alerts and return at once; they survive the end of the process.

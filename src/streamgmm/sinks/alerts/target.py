@@ -35,14 +35,14 @@ class Target(ABC):
         What it is known by when the program starts again, without secrets.
     batch : int
         How many alerts ``send`` takes at once.
-    report : callable
-        ``send`` may call it while it waits, with the reason, so that people can be told.
+    listener : callable or None
+        Called with what ``report`` is given.
     """
 
     name: str
     key: str
     batch: int = 500
-    report: Callable[[str], None] = staticmethod(lambda reason: None)
+    listener: Callable[[str], None] | None = None
 
     @abstractmethod
     def send(self, lines: list[bytes]) -> None:
@@ -55,6 +55,17 @@ class Target(ABC):
         lines : list of bytes
             One JSON object each, with a line break.
         """
+
+    def report(self, reason: str) -> None:
+        """Say why ``send`` still waits, so that people can be told.
+
+        Parameters
+        ----------
+        reason : str
+            Why, without secrets.
+        """
+        if self.listener is not None:
+            self.listener(reason)
 
     def close(self) -> None:  # noqa: B027 - most targets have nothing to close
         """Let go of connections."""

@@ -53,13 +53,20 @@ class FileTarget(Target):
 
     def send(self, lines: list[bytes]) -> None:
         try:
-            with self.path.open("a+b") as file:
-                if file.seek(0, os.SEEK_END):
-                    file.seek(-1, os.SEEK_END)
-                    if file.read(1) != b"\n":  # a line that a crash has torn
-                        file.write(b"\n")
-                file.write(b"".join(lines))
+            torn = _is_torn(self.path)
+            with self.path.open("ab") as file:
+                file.write(b"\n" * torn + b"".join(lines))
                 file.flush()
-                os.fsync(file.fileno())
+                if self.path.is_file():  # a pipe has no disk
+                    os.fsync(file.fileno())
         except OSError as problem:
             raise DeliveryError(problem.strerror or str(problem)) from problem
+
+
+def _is_torn(path: Path) -> bool:
+    """Return whether a crash has cut the last line of a file."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
