@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamgmm.errors import StreamGMMError
@@ -115,6 +115,7 @@ def test_the_file_stays_bounded(tmp_path: Path) -> None:
     again.close()
 
 
+@settings(max_examples=30)  # each syncs to disk many times
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100), st.booleans()), max_size=30))
 def test_nothing_that_is_needed_is_removed(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, bool]]
