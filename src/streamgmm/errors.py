@@ -2,6 +2,7 @@
 
     StreamGMMError
     ├── SourceError      data that cannot be read
+    ├── AlertError       alerts that cannot be delivered
     └── ModelFileError   a file that cannot be used as a model
 
 All of them are also a ``ValueError``. Wrong arguments and unsuitable arrays stay plain ``ValueError``.
@@ -56,6 +57,10 @@ class StreamGMMError(ValueError):
 
 class SourceError(StreamGMMError):
     """Data that cannot be read."""
+
+
+class AlertError(StreamGMMError):
+    """A target that alerts cannot be delivered to."""
 
 
 class ModelFileError(StreamGMMError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -81,6 +82,8 @@ def test_examples_of_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert names["model"].n_samples_seen_ == 61_000
     assert names["model"].score(names["x"]) > 200
     assert (tmp_path / "centroids.png").exists()
+    alerts = (tmp_path / "watched" / "alerts.ndjson").read_text().splitlines()[1:]
+    assert [json.loads(alert)["state"] for alert in alerts] == ["open", "close"]
 
 
 @pytest.mark.source

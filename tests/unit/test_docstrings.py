@@ -14,8 +14,8 @@ import pytest
 import streamgmm
 from streamgmm import core, engines
 
-FOR_USERS = ["streamgmm", "streamgmm.sources", "streamgmm.sinks", "streamgmm.storage", "streamgmm.plots",
-             "streamgmm.datasets"]  # fmt: skip
+FOR_USERS = ["streamgmm", "streamgmm.sources", "streamgmm.sinks", "streamgmm.sinks.alerts", "streamgmm.storage",
+             "streamgmm.plots", "streamgmm.datasets"]  # fmt: skip
 INSIDE = [
     "streamgmm.errors",
     "streamgmm.monitoring",

@@ -329,6 +329,15 @@ def expected_from_others(x: Array, ξ: Array, μ: Array, v: Array, d: int) -> tu
     return mean, float(γ @ (v[:, d] + (μ[:, d] - mean) ** 2))
 
 
+def discovery_level(t: int, discoveries: list[int], α: float, memory: int, spans: list[int]) -> float:
+    """[E30] Level that the p-value of row t must not exceed, given the earlier rows that are discoveries."""
+    δ = 1 - 1 / memory
+    ages = t - np.array(discoveries)
+    q = 1 - 1 / np.array(spans)[:, None]
+    γ = ((1 - q) * q ** (ages - 1)).mean(0)
+    return float(α * (1 - δ + (δ**ages * γ).sum()))
+
+
 def pooled_variances(v: Array, π: Array, n: Array, growth: float) -> Array:
     """[E28] Variances v (K, D) that rest on n samples each (K,), moved towards those of all components together."""
     weight = 20**2 * (1 - growth)

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source
-from streamgmm.sources.broker_urls import without_secrets
 from streamgmm.sources.fingerprints import FINGERPRINT_BYTES, fingerprint, has_fingerprint
 from streamgmm.sources.reader_thread import read_ahead
 from streamgmm.sources.seekable import SeekableSource
 from streamgmm.sources.selection import drop_rows, drop_unfit, select_columns
 from streamgmm.sources.shuffled import BUFFER_BYTES, ShuffledSource
+from streamgmm.transports.broker_urls import without_secrets
 
 __all__ = [
     "BUFFER_BYTES",

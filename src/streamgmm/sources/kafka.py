@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from streamgmm.errors import MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.broker_urls import without_secrets
 from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
 from streamgmm.sources.message_parser import MessageParser
 from streamgmm.sources.messages import Messages
+from streamgmm.transports.broker_urls import without_secrets
 
 BLOCK_BYTES = 1 << 22  # of one partition before the next one's turn, judged by the size of the first message
 CONSUMER_SETTINGS = {

@@ -14,9 +14,10 @@ from uuid import uuid4
 
 from streamgmm.errors import MissingExtraError, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.broker_urls import FILE_SETTINGS, parse_broker_url
 from streamgmm.sources.mqtt_rows import ROW_KINDS, MqttParser
 from streamgmm.sources.mqtt_session import Login, Session
+from streamgmm.transports.broker_urls import FILE_SETTINGS, parse_broker_url
+from streamgmm.transports.mqtt_client import DEFAULT_PORT, SECURE_PORT, is_secure
 
 EXPECTED = "mqtt://[user:password@]host[:1883]/topic/filter"
 SETTINGS = ("client", "rows", "window", *FILE_SETTINGS)
@@ -48,8 +49,8 @@ class MqttSource(Source):
     def __init__(self, url: str, options: ReadOptions | None = None) -> None:
         if find_spec("paho") is None:
             raise MissingExtraError("MQTT requires paho-mqtt", "mqtt")
-        self._secure = url.startswith("mqtts:")
-        self._place = place = parse_broker_url(url, 8883 if self._secure else 1883, SETTINGS, EXPECTED)
+        self._secure = is_secure(url)
+        self._place = place = parse_broker_url(url, SECURE_PORT if self._secure else DEFAULT_PORT, SETTINGS, EXPECTED)
         options = options or ReadOptions()
         self.name, self.skip_bad, self._follow = f"MQTT topic {place.path}", options.skip_bad, options.follow
         self._check_filter()

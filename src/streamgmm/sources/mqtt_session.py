@@ -9,12 +9,12 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from streamgmm.errors import Remedy, SourceError
-from streamgmm.sources.broker_urls import FILE_SETTINGS, BrokerUrl
 from streamgmm.sources.mqtt_mailbox import Mailbox
 from streamgmm.sources.mqtt_rows import Message
 from streamgmm.sources.outages import FIRST_PAUSE, LONGEST_PAUSE, Outage, tell
+from streamgmm.transports.broker_urls import BrokerUrl, printable
+from streamgmm.transports.mqtt_client import KEEPALIVE_SECONDS, TIMEOUT_SECONDS, make_client
 
-TIMEOUT_SECONDS, KEEPALIVE_SECONDS = 10.0, 60
 EXPIRY_SECONDS, SHORT_EXPIRY_SECONDS = 7 * 24 * 3600, 60  # how long the broker keeps a session
 OFTEN, OFTEN_SECONDS = 3, 60.0  # connections that break so often are mentioned
 TAKEN_OVER = 0x8E  # reason: another client has connected under this name
@@ -74,18 +74,8 @@ class Session:
         self._client = self._make_client()
 
     def _make_client(self) -> Any:
-        from paho.mqtt import client as paho
-        from paho.mqtt.enums import CallbackAPIVersion
-
         login = self._login
-        client: Any = paho.Client(
-            CallbackAPIVersion.VERSION2, login.client, protocol=paho.MQTTv5, manual_ack=login.keeps
-        )
-        if login.place.user is not None:
-            client.username_pw_set(login.place.user, login.place.password)
-        if login.secure:
-            client.tls_set(*(login.place.settings.get(name) for name in FILE_SETTINGS))
-        client.connect_timeout = TIMEOUT_SECONDS
+        client = make_client(login.place, login.client, secure=login.secure, manual_ack=login.keeps)
         client.reconnect_delay_set(FIRST_PAUSE, LONGEST_PAUSE)
         client.on_connect, client.on_connect_fail = self._on_connect, self._on_connect_fail
         client.on_subscribe, client.on_message = self._on_subscribe, self._on_message
@@ -250,4 +240,4 @@ def _topic(arrived: Any) -> str:
         topic = str(arrived.topic)
     except UnicodeDecodeError:
         return "(not UTF-8)"
-    return topic if topic.isprintable() else ascii(topic)[1:-1]
+    return printable(topic)

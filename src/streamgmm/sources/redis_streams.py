@@ -15,10 +15,10 @@ import numpy as np
 
 from streamgmm.errors import MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import CHUNK_BYTES, BadRow, Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.broker_urls import FILE_SETTINGS, BrokerUrl, parse_broker_url
 from streamgmm.sources.outages import Outage, tell
 from streamgmm.sources.redis_entries import Entry, EntryParser
 from streamgmm.sources.redis_state import EntryId, StreamState, entry_id, id_text
+from streamgmm.transports.broker_urls import FILE_SETTINGS, BrokerUrl, parse_broker_url
 
 EXPECTED = "redis://[user:password@]host[:6379][/database]/stream"
 SETTINGS = ("field", *FILE_SETTINGS)

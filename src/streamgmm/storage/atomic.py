@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from glob import escape
 from pathlib import Path
 
 
@@ -21,6 +22,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         beside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def remove_torn(path: Path) -> None:
+    """Remove what crashes left beside a file that is written atomically; nobody may be writing it."""
+    for torn in path.parent.glob(f".{escape(path.name)}.*"):
+        torn.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

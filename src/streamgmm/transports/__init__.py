@@ -1,0 +1,1 @@
+"""What sources and sinks share about brokers: URLs, logins and TLS."""
