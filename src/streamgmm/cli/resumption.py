@@ -125,13 +125,17 @@ def _comparable(name: str, value: Any) -> Any:
 def _shown(value: Any) -> str:
     if value is None:
         return "off"
-    return ("on" if value else "off") if isinstance(value, bool) else f"{value}"
+    return ("on" if value else "off") if isinstance(value, bool) else _number(value)
 
 
 def _typed(context: typer.Context, name: str, value: Any) -> str:
     """Return an option as it is typed."""
     option = _option(context, name)
-    return f"no {option}" if value is None else f"{option} {value}"
+    return f"no {option}" if value is None else f"{option} {_number(value)}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _option(context: typer.Context, name: str) -> str:

@@ -196,6 +196,7 @@ def train(
                 _resume(run, *known)
                 for line in kept.lines:
                     console.say(line)
+            in_effect = {"passes": count or "auto", "shuffle": shuffle or "auto", **kept.values}
             said = False
             total = samples or run.expected_samples
             with (
@@ -205,11 +206,13 @@ def train(
                 for status in run.go():
                     if not said:
                         said = _say_order(run, known is not None)
-                        in_effect = {"passes": count or "auto", "shuffle": shuffle or "auto", "scale": run.scale}
-                        write_settings(out, context, {**in_effect, **kept.values})
+                        write_settings(out, context, {**in_effect, "scale": run.scale})
                     if status.refining:
                         console.say(f"refining the model by batch EM on all {run.progress.pass_rows:,} rows …")
                     show(status.samples, status.check)
+                if kept.changed and not said:  # nothing was new, but what follows is learned otherwise
+                    run.save(log_event=False)
+                    write_settings(out, context, in_effect)
     if run.trainer is None:
         raise CommandError("stopped before anything was learned; nothing is saved. Start again.")
     if as_json:
