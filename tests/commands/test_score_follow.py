@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import queue
 import signal
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +16,7 @@ from streamgmm.storage import load_model
 from streamgmm.storage.latest_model import LatestModel
 from streamgmm.storage.run_folder import MODEL
 from tests.commands.command_line import COMMAND, Done, invoke, streamgmm
-
-SECONDS = 60.0  # to wait for what must come
+from tests.commands.processes import SECONDS, following
 
 
 def write(path: Path, rows: np.ndarray, *, heading: bool = True) -> None:
@@ -74,81 +69,54 @@ class TestFailOnAnomaly:
 
 
 class TestNoHeading:
-    """Standard input without a heading has the columns of the file that the model was trained on."""
+    """Text without a heading has the columns of the file that the model was trained on."""
 
-    def score(self, folder: Path, text: str, *more: str) -> list[dict[str, Any]]:
-        command = [*COMMAND, "score", "run", "-", "--json", *more]
-        done = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, check=True)
+    def score(self, folder: Path, name: str, *more: str) -> list[dict[str, Any]]:
+        done = streamgmm("score", "run", name, "--json", *more, folder=folder)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def test_columns_and_id_by_name(self, folder: Path) -> None:
-        bare = self.score(folder, (folder / "bare.csv").read_text(), "--id", "time")
-        named = self.score(folder, (folder / "normal.csv").read_text(), "--id", "time")
-        assert bare == named
+        bare = self.score(folder, "bare.csv", "--id", "time")
+        assert bare == self.score(folder, "normal.csv", "--id", "time")
         assert [row["id"] for row in bare] == [f"t{i}" for i in range(50)]
 
-    def test_features_alone(self, folder: Path) -> None:
-        text = "".join(f"{a},{b}\n" for a, b in rows(50, 1).tolist())
-        likelihood = load_model(folder / "run" / MODEL).trainer.mixture.log_prob(rows(50, 1))
-        np.testing.assert_allclose([row["log_likelihood"] for row in self.score(folder, text)], likelihood)
+    def test_standard_input(self, folder: Path) -> None:
+        command, text = [*COMMAND, "score", "run", "-", "--json", "--id", "time"], (folder / "bare.csv").read_text()
+        done = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, check=True)
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert found == self.score(folder, "normal.csv", "--id", "time")
 
-    def test_a_file_too(self, folder: Path) -> None:
-        found = [
-            streamgmm("score", "run", name, "--id", "time", folder=folder).stdout for name in ("bare.csv", "normal.csv")
-        ]
-        assert found[0] == found[1]
+    def test_features_alone(self, folder: Path) -> None:
+        (folder / "features.csv").write_text("".join(f"{a},{b}\n" for a, b in rows(50, 1).tolist()))
+        likelihood = load_model(folder / "run" / MODEL).trainer.mixture.log_prob(rows(50, 1))
+        found = [row["log_likelihood"] for row in self.score(folder, "features.csv")]
+        np.testing.assert_allclose(found, likelihood)
 
     def test_a_heading_in_another_order_counts(self, folder: Path) -> None:
         text = "b,time,a,unit\n" + "".join(f"{b},t{i},{a},left\n" for i, (a, b) in enumerate(rows(50, 1).tolist()))
-        named = self.score(folder, (folder / "normal.csv").read_text(), "--id", "time")
-        assert self.score(folder, text, "--id", "time") == named
+        (folder / "turned.csv").write_text(text)
+        assert self.score(folder, "turned.csv", "--id", "time") == self.score(folder, "normal.csv", "--id", "time")
 
     def test_other_columns_are_refused(self, folder: Path) -> None:
         (folder / "other.csv").write_text("t0,300,left,0.02,9\n")
         assert streamgmm("score", "run", "other.csv", "--id", "time", folder=folder, fails=True).code == 1
 
     def test_training_resumes_without_it(self, folder: Path, tmp_path: Path) -> None:
-        write(tmp_path / "x.csv", rows(2000, 0))
-        command = [*COMMAND, "train", "-", "--id", "time", "--components", "2", "--out", str(tmp_path / "run")]
-        text = (tmp_path / "x.csv").read_text()
-        subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-        write(tmp_path / "x.csv", rows(2100, 0), heading=False)
-        text = (tmp_path / "x.csv").read_text()
-        subprocess.run([*command, "--resume"], input=text, capture_output=True, text=True, check=True)
+        write(tmp_path / "x.csv", rows(500, 0))
+        command = ["train", "--id", "time", "--components", "2", "--passes", "1", "--out", "run"]
+        streamgmm(*command, "x.csv", folder=tmp_path)
+        write(tmp_path / "y.csv", rows(100, 1), heading=False)
+        streamgmm(*command, "y.csv", "--resume", folder=tmp_path)
         saved = load_model(tmp_path / "run" / MODEL)
         assert saved.feature_names == ["a", "b"]
-        assert saved.trainer.n_samples == 2100
-
-
-@contextmanager
-def following(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
-    """Run a command that never ends; give it, and a function that waits for its next line."""
-    pipe, lines = subprocess.PIPE, queue.Queue[str]()
-    going = subprocess.Popen([*COMMAND, *arguments], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-
-    def read() -> None:
-        assert going.stdout is not None
-        for line in going.stdout:
-            lines.put(line)
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        yield going, lambda: lines.get(timeout=SECONDS)
-    finally:
-        going.kill()
-        thread.join(SECONDS)
-        for stream in (going.stdin, going.stdout, going.stderr):
-            assert stream is not None
-            stream.close()
-        going.wait()
+        assert saved.trainer.n_samples == 600
 
 
 class TestFollow:
     def test_rows_that_arrive_later(self, folder: Path, tmp_path: Path) -> None:
         write(tmp_path / "log.csv", rows(3, 2))
-        command = ["score", "run", str(tmp_path / "log.csv"), "--id", "time", "--follow", "--json"]
-        with following(folder, *command) as (going, line):
+        command = [*COMMAND, "score", "run", str(tmp_path / "log.csv"), "--id", "time", "--follow", "--json"]
+        with following(command, folder) as (going, line):
             assert [json.loads(line())["id"] for _ in range(3)] == ["t0", "t1", "t2"]
             with (tmp_path / "log.csv").open("a") as file:
                 file.write("t3,300.0,left,0.02\nt4,300.0,lef")
@@ -163,8 +131,8 @@ class TestFollow:
 
     def test_a_log_that_is_rotated(self, folder: Path, tmp_path: Path) -> None:
         write(tmp_path / "log.csv", rows(3, 2))
-        command = ["score", "run", str(tmp_path / "log.csv"), "--id", "time", "--follow", "--json"]
-        with following(folder, *command) as (_, line):
+        command = [*COMMAND, "score", "run", str(tmp_path / "log.csv"), "--id", "time", "--follow", "--json"]
+        with following(command, folder) as (_, line):
             assert [json.loads(line())["row"] for _ in range(3)] == [0, 1, 2]
             write(tmp_path / "new.csv", rows(2, 3))
             (tmp_path / "new.csv").replace(tmp_path / "log.csv")
@@ -176,7 +144,8 @@ class TestFollow:
             streamgmm("train", "x.csv", "--id", "time", "--components", "2", "--out", name, folder=tmp_path)
         x = np.array([[800.0, 0.02]])
         expected = {n: load_model(tmp_path / n / MODEL).trainer.mixture.log_prob(x)[0] for n in ("first", "second")}
-        with following(tmp_path, "score", "first", "-", "--id", "time", "--follow", "--json") as (going, line):
+        command = [*COMMAND, "score", "first", "-", "--id", "time", "--follow", "--json"]
+        with following(command, tmp_path) as (going, line):
             assert going.stdin is not None
 
             def ask() -> Any:

@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from streamgmm.runs.score import typical_scores
+from streamgmm.runs.score import Judge
 from streamgmm.sources import without_secrets
 from streamgmm.storage import SavedModel
 from streamgmm.storage.versions import versions
@@ -28,7 +28,7 @@ def describe_model(saved: SavedModel, path: Path, contamination: float | None = 
     trainer, facts = saved.trainer, saved.trainer.settings.facts()
     now, written = trainer.current(), path.stat()
     share = contamination or float((saved.detector or {}).get("contamination", 0.01))
-    typical = typical_scores(saved)
+    judge = Judge.of(saved, share)
     return {
         "file": str(path),
         "bytes": written.st_size,
@@ -51,8 +51,8 @@ def describe_model(saved: SavedModel, path: Path, contamination: float | None = 
         "sigma": now.sigma,
         "max_component": now.max_component if isfinite(now.max_component) else None,
         "contamination": share,
-        "threshold": typical.quantile(share) if len(typical) >= 1 / share else None,
-        "scores_known": len(typical),
+        "threshold": judge.threshold,
+        "scores_known": len(judge.typical),
         "settings": facts,
         "run": None if saved.run is None else _describe_run(saved.run, path.parent),
     }

@@ -117,6 +117,7 @@ class TrainingRun(SourceReader):
         self.monitor = saved.monitor or Monitor()
         self._feature_names = saved.feature_names
         in_order(self.source).heading = record.heading
+        self.source.expect(saved.feature_names, saved.trainer.n_features)  # before the first line is read
         same = record.source == self.source.name and self._has_fingerprint(record.fingerprint)
         self.source = shuffle(self.source, record.shuffle_seed)
         seed = record.shuffle_seed if self.source is not in_order(self.source) else None
