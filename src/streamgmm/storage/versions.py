@@ -72,8 +72,8 @@ def versions(folder: Path) -> list[Version]:
 def add_version(folder: Path, keep: int, now: datetime | None = None) -> None:
     """Give the present checkpoint a dated name, and remove versions until at most ``keep`` are left.
 
-    Those that are left are the latest and ever older ones, each about twice as old as the next, so that ten versions
-    reach back for hours and twenty for a year, if a checkpoint is made every minute.
+    Those that are left are the latest and ever older ones, each about twice as old as the next: with a checkpoint every
+    minute, 10 versions reach back for 8 hours and 14 for a week.
 
     Parameters
     ----------
