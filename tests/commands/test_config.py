@@ -16,6 +16,7 @@ from streamgmm.cli.resumption import ON_RESUME, TAKEN
 from streamgmm.storage import load_model
 from streamgmm.storage.run_folder import MODEL
 from tests.commands.command_line import invoke, streamgmm
+from tests.sources.brokers import Brokers
 
 
 @pytest.fixture
@@ -112,6 +113,13 @@ class TestSettings:
         (folder / name).write_bytes((folder / "x.csv").read_bytes())
         streamgmm("train", name, "--components", "2", "--out", "run", folder=folder)
         assert settings_of(folder / "run")["source"] == name
+
+    @pytest.mark.services
+    def test_passwords_are_left_out(self, folder: Path) -> None:
+        brokers = Brokers()  # it lives as long as this name
+        url = brokers.fill("sensors", (json.dumps([i % 7, i % 3]).encode() for i in range(200)))
+        streamgmm("train", f"{url}?sasl.password=secret", "--components", "2", "--out", "run", folder=folder)
+        assert settings_of(folder / "run")["source"] == f"{url}?…"
 
     def test_nothing_is_left_of_a_run_that_never_began(self, folder: Path) -> None:
         streamgmm("train", "nothing.csv", "--out", "run", folder=folder, fails=True)

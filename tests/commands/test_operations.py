@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import sys
 import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm import Mixture, StreamingAnomalyDetector, StreamingGaussianMixture
 from streamgmm.storage.run_folder import MODEL
 from streamgmm.storage.versions import versions
 from tests.commands.command_line import COMMAND, streamgmm
@@ -93,10 +95,19 @@ def test_metrics_of_a_run_that_goes_on(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_told_with_the_option(folder: Path, tmp_path: Path) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         command = ["train", "x.csv", "--metrics-port", port, "--out", tmp_path / "run"]
         assert "Choose another port with --metrics-port" in streamgmm(*command, folder=folder, fails=True).words
     assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_extra_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    words = streamgmm(
+        "train", "x.csv", "--metrics-port", "0", "--out", tmp_path / "run", folder=folder, fails=True
+    ).words
+    assert "Metrics require prometheus-client: pip install 'streamgmm[metrics]'" in words
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"to_onnx requires onnx: pip install 'streamgmm\[onnx\]'"):
+        Mixture.from_parameters([1.0], [[0.0]], [[1.0]]).to_onnx()

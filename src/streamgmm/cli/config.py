@@ -76,7 +76,11 @@ def settings_text(context: typer.Context, changes: Mapping[str, Any]) -> str:
         value = values.get(name or "")
         if value is None or name in OF_THE_CALL:
             continue
-        lines.append(f"{key} = {_toml(without_secrets(value) if name == 'source' else value)}\n")
+        parts = [value] if isinstance(value, str) else value
+        if isinstance(parts, list | tuple) and any("://" in str(part) for part in parts):
+            shown = [without_secrets(str(part)) for part in parts]
+            value = shown[0] if isinstance(value, str) else shown
+        lines.append(f"{key} = {_toml(value)}\n")
     return HEADING.format(command=context.info_name) + "".join(lines)
 
 
