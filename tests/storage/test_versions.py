@@ -59,15 +59,29 @@ def test_a_version_is_the_checkpoint_of_its_moment(run: Path) -> None:
     assert found[-1].path.samefile(run / MODEL)
 
 
-def test_ages_double(run: Path) -> None:
-    shutil.rmtree(run / FOLDER)
-    for minute in range(3000):
-        add_version(run, 8, START + timedelta(minutes=minute))
-    ages = [(START + timedelta(minutes=2999) - v.time) / timedelta(minutes=1) for v in reversed(versions(run))]
-    assert len(ages) == 8
+def test_ages_double() -> None:
+    times: list[float] = []
+    for minute in range(5000):
+        times.append(60.0 * minute)
+        if len(times) > 8:
+            times.pop(superfluous(times))
+    ages = [(times[-1] - t) / 60 for t in reversed(times)]
     assert ages[0] == 0
     assert 64 <= ages[-1] <= 512
     assert all(1.2 <= older / newer <= 5 for newer, older in pairwise(ages[1:]))
+
+
+def test_what_is_superfluous_is_removed(run: Path) -> None:
+    shutil.rmtree(run / FOLDER)
+    times = [START + timedelta(minutes=minute) for minute in range(12)]
+    expected: list[datetime] = []
+    for time in times:
+        add_version(run, 4, time)
+        expected.append(time)
+        if len(expected) > 4:
+            expected.pop(superfluous([t.timestamp() for t in expected]))
+        assert [v.time for v in versions(run)] == expected
+    assert expected[-1] == times[-1]
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=2, max_size=30), st.integers(1, 5))

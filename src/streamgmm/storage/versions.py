@@ -105,8 +105,8 @@ def superfluous(times: Sequence[float]) -> int:
 
     Examples
     --------
-    >>> superfluous([0.0, 3000.0, 3060.0, 3120.0])  # the oldest two are far apart
-    2
+    >>> superfluous([0.0, 60.0, 120.0, 180.0])
+    1
     >>> superfluous([0.0, 100_000.0, 102_000.0])
     0
     """
