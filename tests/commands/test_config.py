@@ -203,6 +203,16 @@ class TestResume:
         words = streamgmm(*command, "--resume", "--half-life", "9", folder=folder, fails=True).words
         assert "does not support half_life" in words
 
+    def test_the_seed_of_a_stream_stays(self, folder: Path) -> None:
+        command = ["train", "glyphs:A-C", "--components", "4"]
+        streamgmm(*command, "--samples", "4000", "--seed", "4", "--out", "whole", folder=folder)
+        streamgmm(*command, "--samples", "2000", "--seed", "4", "--out", "parts", folder=folder)
+        streamgmm(*command, "--samples", "3000", "--out", "parts", "--resume", folder=folder)
+        streamgmm(*command, "--samples", "4000", "--seed", "4", "--out", "parts", "--resume", folder=folder)
+        whole, parts = (trained(folder / name) for name in ("whole", "parts"))
+        assert whole.n_samples == parts.n_samples
+        np.testing.assert_array_equal(whole.mixture.means, parts.mixture.means)
+
     def test_an_option_of_a_file_counts_as_given(self, run: Path) -> None:
         (run.parent / "run.toml").write_text("components = 5\n")
         assert "cannot be resumed with --components 5" in self.again(run, "--config", "run.toml", fails=True)

@@ -102,7 +102,7 @@ def options_of(saved: SavedModel, record: RunRecord) -> dict[str, Any]:
         "rule": saved.trainer.rule.name,
         "scale": settings.scale if scaling is None else scaling.kind,
         "precision_max": settings.precision_max,
-        "seed": saved.estimator.get("random_state", 0),
+        "seed": saved.estimator.get("random_state") or 0,
         "jobs": saved.trainer.engine.replicas,
         "shuffle": "no" if record.shuffle_seed is None else "yes",
         "missing": record.missing,

@@ -153,6 +153,7 @@ def train(
             kept = resumed_options(context, *known)
             kept.apply(known[0].trainer)
             missing, count = Missing(kept.values["missing"]), count or known[1].passes or 1
+            seed = kept.values["seed"]
         with console.sigterm_as_interrupt():  # a pipe may be silent for long
             opened = open_source(
                 source,
