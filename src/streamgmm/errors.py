@@ -32,7 +32,9 @@ class Remedy(Enum):
     WRITE_TEXT = "Write a .csv or .ndjson file instead."
     RAISE_PRECISION_MAX = "Scale the data with sklearn.preprocessing.StandardScaler, or adjust precision_max."
     KEEP_ORDER = 'Read it in its order with shuffle="no".'
+    KEEP_VERSIONS = "Keep some with RunOptions(keep=10)."
     CHANGE_PORT = "Choose another port."
+    CHANGE_METRICS_PORT = "Choose another port for the metrics, or 0 for a free one."
 
 
 class StreamGMMError(ValueError):

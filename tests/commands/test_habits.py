@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +43,8 @@ MISTAKES = {
     "score": ["nothing", "nothing.csv"],
     "sample": ["nothing", "--out", "s.csv"],
     "plot": ["nothing"],
+    "info": ["nothing"],
+    "rollback": ["nothing"],
     "compare": ["nothing.csv"],
     "dashboard": ["run", "--address", "example.org"],
     **{name: ["--dataset", "nosuch"] for name in COMMANDS if name.startswith("paper ")},
@@ -71,6 +75,8 @@ class TestQuiet:
             ["score", "run", "x.csv", "--out", "scores.csv"],
             ["sample", "run", "--out", "samples.csv"],
             ["plot", "run", "--out", "pictures"],
+            ["train", "x.csv", "--components", "4", "--out", "kept", "--keep", "2", "--checkpoint-every", "1000"],
+            ["rollback", "kept"],
         ],
         ids=lambda a: a[0],
     )
@@ -105,6 +111,36 @@ class TestDebug:
         assert "FileNotFoundError" in done.stderr
 
 
+class TestLogJson:
+    def read(self, text: str) -> list[dict[str, str]]:
+        found = [json.loads(line) for line in text.splitlines()]
+        assert all(list(message) == ["time", "level", "message"] for message in found)
+        assert all(datetime.fromisoformat(message["time"]).tzinfo for message in found)
+        return found
+
+    def test_messages_are_lines_of_json(self, folder: Path) -> None:
+        done = streamgmm("train", "x.csv", "--components", "4", "--out", "logged", "--log-json", folder=folder)
+        messages = self.read(done.stderr)
+        assert {m["level"] for m in messages} == {"info"}
+        assert messages[-1]["message"] == "features: a, b"
+
+    def test_warnings_have_a_level(self, folder: Path) -> None:
+        (folder / "text.csv").write_text("a,b,name\n" + "1,2,x\n2,1,y\n" * 50)
+        done = streamgmm("train", "text.csv", "--components", "2", "--out", "warned", "--log-json", folder=folder)
+        [warning] = [m for m in self.read(done.stderr) if m["level"] == "warning"]
+        assert "'name' of text.csv left out" in warning["message"]
+
+    @pytest.mark.parametrize("command", ["train", "score", "info", "rollback"])
+    def test_errors_have_a_level(self, folder: Path, command: str) -> None:
+        done = streamgmm(*command.split(), *MISTAKES[command], "--log-json", "--quiet", folder=folder, fails=True)
+        assert [m["level"] for m in self.read(done.stderr)] == ["error"]
+
+    def test_control_characters_are_escaped(self, folder: Path) -> None:
+        done = streamgmm("score", f"no{ESCAPE}", "x.csv", "--log-json", folder=folder, fails=True)
+        assert ESCAPE not in done.stderr
+        assert ESCAPE in self.read(done.stderr)[0]["message"]
+
+
 class TestBugsAndMistakes:
     """A bug of ours is raised, with its traceback; a mistake of the user is told in one line."""
 
@@ -113,11 +149,12 @@ class TestBugsAndMistakes:
         [
             ("streamgmm.sources.open_source", ["train", "x.csv", "--out", "new"]),
             ("streamgmm.runs.train.TrainingRun.go", ["train", "x.csv", "--out", "new"]),
-            ("streamgmm.storage.load_model", ["score", "run", "x.csv"]),
+            ("streamgmm.storage.latest_model.load_model", ["score", "run", "x.csv"]),
             ("streamgmm.sources.open_source", ["score", "run", "x.csv"]),
             ("streamgmm.runs.score.score_rows", ["score", "run", "x.csv"]),
             ("streamgmm.storage.load_model", ["sample", "run", "--out", "s.csv"]),
             ("streamgmm.storage.load_model", ["plot", "run"]),
+            ("streamgmm.storage.load_model", ["info", "run"]),
         ],
     )
 

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_run_folder(folder: Path) -> None:
-    assert {p.name for p in (folder / "run").iterdir()} == {"model.safetensors", "events.jsonl"}
+    assert {p.name for p in (folder / "run").iterdir()} == {"model.safetensors", "events.jsonl", "settings.toml"}
     events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
     kinds = [e["kind"] for e in events]
     assert kinds[0] == "start"

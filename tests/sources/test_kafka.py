@@ -55,6 +55,18 @@ def test_every_message_once_and_always_in_the_same_order(vectors: str) -> None:
 
 
 @pytest.mark.services
+def test_the_lag_counts_what_waits(brokers: Brokers) -> None:
+    url = brokers.fill("lag", (row.tobytes() for row in X[:1000]))
+    source = open_source(url)
+    assert source.lag(None) is None
+    positions = [chunk.position for chunk in source.chunks()]
+    assert [source.lag(p) for p in positions] == [1000 - p["row"] for p in positions]
+    brokers.fill("lag", (row.tobytes() for row in X[:30]))
+    assert list(source.chunks(positions[-1]))
+    assert source.lag(positions[-1]) == 30
+
+
+@pytest.mark.services
 def test_every_position_resumes(vectors: str) -> None:
     whole = list(open_source(vectors).chunks())
     rows = np.concatenate([c.rows for c in whole])

@@ -54,6 +54,17 @@ def test_every_entry_once_and_every_position_resumes(server: Redis, stream: str)
         assert [c.position for c in rest] == [c.position for c in whole[len(whole) - len(rest) :]]
 
 
+def test_the_lag_counts_what_waits(server: Redis, stream: str) -> None:
+    server.fill(stream, numbers(100))
+    source = open_source(server.url(stream))
+    assert source.lag(None) is None
+    positions = [chunk.position for chunk in source.chunks()]
+    assert [source.lag(p) for p in positions] == [100 - p["row"] for p in positions]
+    server.fill(stream, numbers(7, 100))
+    assert list(source.chunks(positions[-1]))
+    assert source.lag(positions[-1]) == 7
+
+
 def test_fields_are_columns(server: Redis, stream: str) -> None:
     ids = server.fill(stream, ({"a": i, "name": f"unit {i}", "b": i / 4} for i in range(5)))
     source = open_source(server.url(stream), columns=["b", "a"], id_column="name")

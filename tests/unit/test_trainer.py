@@ -322,3 +322,45 @@ def test_resizing_forgets_initial_arrays() -> None:
 def test_infinite_settings_are_refused(name: str) -> None:
     with pytest.raises(SettingError, match=f"{name} is inf"):
         Settings(**{name: float("inf")}).check()
+
+
+class TestAdapt:
+    """A training that is told to follow its stream otherwise."""
+
+    X = np.random.default_rng(0).normal(0, 1, (3000, 4))
+
+    @scales
+    @pytest.mark.parametrize("rule", ["natural", "sem"])
+    def test_before_the_first_sample_it_is_as_if_it_had_been_so_from_the_start(self, rule: str, scale: str) -> None:
+        here, there = (make_trainer(4, n_components=4, rule=rule, scale=scale, half_life=h) for h in (None, 500.0))
+        here.adapt(half_life=500.0, reheat=False)
+        for trainer in (here, there):
+            trainer.feed(self.X)
+        assert_same_training(here, there)
+
+    @scales
+    def test_back_and_forth_changes_nothing(self, scale: str) -> None:
+        here, there = (make_trainer(4, n_components=4, scale=scale, threads=2) for _ in range(2))
+        for trainer in (here, there):
+            trainer.feed(self.X[:2000])
+        here.adapt(half_life=100.0, reheat=True)
+        here.adapt(half_life=None, reheat=False)
+        there.adapt(half_life=None, reheat=False)
+        for trainer in (here, there):
+            trainer.feed(self.X[2000:])
+        assert_same_training(here, there)
+
+    def test_the_past_counts_less(self) -> None:
+        kept, forgets = (make_trainer(1, n_components=1) for _ in range(2))
+        for trainer in (kept, forgets):
+            trainer.feed(np.zeros((2000, 1)) + self.X[:2000, :1])
+        forgets.adapt(half_life=100.0, reheat=False)
+        for trainer in (kept, forgets):
+            trainer.feed(5 + self.X[2000:, :1])
+        assert kept.mixture.means[0, 0] < 4 < forgets.mixture.means[0, 0]
+
+    def test_a_bad_value_changes_nothing(self) -> None:
+        trainer = make_trainer(4, n_components=4)
+        with pytest.raises(ValueError, match="half_life is 0"):
+            trainer.adapt(half_life=0, reheat=True)
+        assert (trainer.settings.half_life, trainer.settings.reheat) == (None, False)

@@ -12,9 +12,11 @@ from streamgmm.cli import console
 from streamgmm.cli.compare import compare
 from streamgmm.cli.dashboard import dashboard
 from streamgmm.cli.demo import demo
+from streamgmm.cli.info import info
 from streamgmm.cli.options import common_options
 from streamgmm.cli.paper import paper
 from streamgmm.cli.plot import plot
+from streamgmm.cli.rollback import rollback
 from streamgmm.cli.sample import sample
 from streamgmm.cli.score import score
 from streamgmm.cli.train import train
@@ -45,7 +47,7 @@ def _root(
     """Gaussian mixture models that learn from streams."""
 
 
-for _command in (demo, train, score, sample, plot, dashboard, compare):
+for _command in (demo, train, score, sample, plot, dashboard, info, rollback, compare):
     app.command(_command.__name__)(common_options(_command))
 app.add_typer(paper, name="paper")
 

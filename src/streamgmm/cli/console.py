@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from streamgmm.errors import DataWarning, Remedy, SettingError, StreamGMMError
@@ -29,6 +32,8 @@ OPTIONS = {
     Remedy.RAISE_PRECISION_MAX: "Learn data in any units with --scale auto, or adjust --precision-max.",
     Remedy.KEEP_ORDER: "Learn its rows in their order with --shuffle no.",
     Remedy.CHANGE_PORT: "Choose another port with --port.",
+    Remedy.CHANGE_METRICS_PORT: "Choose another port with --metrics-port; 0 takes a free one.",
+    Remedy.KEEP_VERSIONS: "Train with --keep 10 to have some.",
 }
 """What a remedy is called on the command line; others read the same everywhere."""
 SETTINGS = {
@@ -43,6 +48,7 @@ MOST_BAD = 5  # skipped rows that are named; events name more
 
 quiet = False
 debug = False
+log_json = False
 
 
 class CommandError(StreamGMMError):
@@ -77,22 +83,40 @@ def clean(text: str) -> str:
     return "".join("�" if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\t" else c for c in text)
 
 
-def say(text: str) -> None:
+def say(text: str, level: str = "info") -> None:
     """Tell people something, unless they asked for quiet."""
-    if not quiet:
+    if quiet:
+        return
+    if log_json:
+        _log(text, level)
+    else:
         _console().print(clean(text), markup=False, highlight=False)
 
 
 def complain(text: str) -> None:
     """Tell people what went wrong."""
+    if log_json:
+        _log(text, "error")
+        return
     from rich.text import Text
 
     _console().print(Text("streamgmm: ", style="red").append(clean(text), style="default"), highlight=False)
 
 
+def _log(text: str, level: str) -> None:
+    """Write a message as a line of JSON, in which control characters are escaped."""
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+    print(json.dumps({"time": moment, "level": level, "message": text}), file=sys.stderr, flush=True)
+
+
+def shows_progress() -> bool | None:
+    """Return whether to show live lines: None leaves it to whether somebody can see them."""
+    return False if quiet or log_json else None
+
+
 def print_table(table: Any) -> None:
-    """Show a table, unless people asked for quiet."""
-    if not quiet:
+    """Show a table, unless people asked for quiet or for messages in JSON."""
+    if not quiet and not log_json:
         _console().print(table)
 
 
@@ -115,7 +139,7 @@ def warnings_as_lines() -> Iterator[None]:
     """Show warnings as lines for people, in the words of options."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(with_options(message) if isinstance(message, DataWarning) else str(message))
+        say(with_options(message) if isinstance(message, DataWarning) else str(message), "warning")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
@@ -138,7 +162,7 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Callable[[], bool]]:
+def stop_on_signals(ending: str = "stopping after a last checkpoint …") -> Iterator[Callable[[], bool]]:
     """Give a function that tells whether Ctrl-C or SIGTERM has asked to stop; a second one interrupts at once."""
     caught: list[int] = []
     told = False
@@ -152,7 +176,7 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
         nonlocal told
         if caught and not told:  # not in the handler, which may have interrupted an import that printing needs
             told = True
-            say("stopping after a last checkpoint …")
+            say(ending)
         return bool(caught)
 
     before = {s: signal.signal(s, note) for s in (signal.SIGINT, signal.SIGTERM)}

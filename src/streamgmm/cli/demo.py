@@ -115,7 +115,7 @@ def _learn(task: _Task, settings: dict[str, Any]) -> tuple[Trainer, dict[str, An
     options = RunOptions(checkpoint_seconds=task.checkpoint_seconds, seed=task.seed)
     run = TrainingRun(task.folder, source, Settings(**settings), Serial(), options)
     begin = time.perf_counter()
-    with live_line(task.label, task.samples, enabled=False if console.quiet else None) as show:
+    with live_line(task.label, task.samples, enabled=console.shows_progress()) as show:
         for status in run.go():
             show(status.samples, status.check)
     seconds = time.perf_counter() - begin

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamgmm.cli import console, exit_at_once
 from streamgmm.cli.console import CommandError
+
+if TYPE_CHECKING:
+    from streamgmm.runs.metrics import Figures
 
 
 class BadRows(StrEnum):
@@ -62,6 +66,20 @@ IdColumn = Annotated[str | None, typer.Option("--id", help="Column that identifi
 OnBadRows = Annotated[BadRows, typer.Option("--bad-rows", help="What to do with rows that cannot be read.")]
 Shape = Annotated[str | None, typer.Option(help="Shape of a sample: 28x28, 32x32x3, or lines. [default: guessed]")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the live page; 0 takes a free one.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="Serve Prometheus metrics and /healthz to this machine on this port; 0 takes a free one.",
+    ),
+]
+Keep = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Keep this many dated versions of the model, each about twice as old as the next; see rollback."
+    ),
+]
 LivePage = Annotated[bool, typer.Option("--dashboard", help="Serve a live page during the run.")]
 
 
@@ -104,8 +122,23 @@ def sample_shape(text: str | None, n_features: int) -> tuple[int, ...] | None:
     return shape
 
 
+@contextmanager
+def served_metrics(port: int | None) -> Iterator[Callable[[Callable[[], Figures]], None]]:
+    """Serve metrics during the block, if a port is given; give a function that notes figures."""
+    if port is None:
+        yield lambda figures: None
+        return
+    from streamgmm.runs.metrics import RunMetrics, metrics_server
+
+    metrics = RunMetrics()
+    with metrics_server(metrics, port) as address:
+        console.say(f"metrics: {address}/metrics")
+        yield metrics.update
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Print messages as lines of JSON.")]
 
 
 def _load() -> None:
@@ -119,18 +152,18 @@ def _load() -> None:
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --quiet and --debug to a command."""
+    """Add --quiet, --debug and --log-json to a command."""
 
     @wraps(command)
-    def run(*args: Any, quiet: bool = False, debug: bool = False, **kwargs: Any) -> Any:
-        console.quiet, console.debug = quiet, debug
+    def run(*args: Any, quiet: bool = False, debug: bool = False, log_json: bool = False, **kwargs: Any) -> Any:
+        console.quiet, console.debug, console.log_json = quiet, debug, log_json
         _load()
         return command(*args, **kwargs)
 
     signature = inspect.signature(command, eval_str=True)
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
-        for name, kind in (("quiet", Quiet), ("debug", Debug))
+        for name, kind in (("quiet", Quiet), ("debug", Debug), ("log_json", LogJson))
     ]
     parameters = [*signature.parameters.values(), *more]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

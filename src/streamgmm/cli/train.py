@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamgmm.cli import console
+from streamgmm.cli.config import ConfigFile, write_settings
 from streamgmm.cli.console import CommandError
 from streamgmm.cli.options import (
     BadRows,
     ColumnNames,
     IdColumn,
+    Keep,
     LivePage,
+    MetricsPort,
     Missing,
     OnBadRows,
     Port,
@@ -26,18 +30,20 @@ from streamgmm.cli.options import (
     check_passes,
     column_names,
     number_of_passes,
+    served_metrics,
 )
+from streamgmm.cli.resumption import Resumed, resumed_options
 
 if TYPE_CHECKING:
     from streamgmm.core.settings import Settings
     from streamgmm.runs.train import TrainingRun
-    from streamgmm.storage.run_folder import RunRecord
 
 MOST_NAMES = 8
 DEPRECATED = (Scale.minmax, Scale.standard)
 
 
 def train(
+    context: typer.Context,
     source: SourceName,
     out: Annotated[Path, typer.Option(help="Folder of the run: model.safetensors, events.jsonl.")],
     rule: Annotated[str, typer.Option(help="Update rule: natural, sgd or sem.")] = "natural",
@@ -64,8 +70,10 @@ def train(
     precision_max: Annotated[
         float | None, typer.Option(help="Largest precision of a feature. [default: no limit; 20 with --scale none]")
     ] = None,
-    half_life: Annotated[float | None, typer.Option(help="Half-life of past data, in samples.")] = None,
-    reheat: Annotated[bool, typer.Option("--reheat", help="Widen the annealing again on drift.")] = False,
+    half_life: Annotated[
+        float | None, typer.Option(help="Half-life of past data, in samples; inf forgets nothing. [default: inf]")
+    ] = None,
+    reheat: Annotated[bool, typer.Option("--reheat/--no-reheat", help="Widen the annealing again on drift.")] = False,
     scale: Annotated[
         Scale | None,
         typer.Option(
@@ -79,15 +87,24 @@ def train(
     ] = Missing.error,
     jobs: Annotated[int, typer.Option(help="Number of threads; -1 uses all cores.")] = 1,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Samples between two checkpoints.")] = 100_000,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
+    keep: Keep = 0,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue from the last checkpoint in the folder, with the settings of the run."),
+    ] = False,
     columns: ColumnNames = None,
     id_column: IdColumn = None,
     bad_rows: OnBadRows = BadRows.stop,
     dashboard: LivePage = False,
     port: Port = 5006,
+    metrics_port: MetricsPort = None,
+    config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Learn from a source. Interrupt at any time; continue with --resume.
+
+    A resumed run takes a new --half-life, --reheat, --passes, and all options that do not concern what it has learned.
+    It refuses others that differ from those of the run.
 
     Examples:
 
@@ -98,11 +115,14 @@ def train(
       tail -f sensors.ndjson | streamgmm train - --follow --half-life 100000 --out run
 
       streamgmm train mqtt://broker/plant/# --follow --missing learn --out run
+
+      streamgmm train --config run.toml --out run --keep 20 --metrics-port 9108
     """
     from streamgmm.cli.live_page import LIVE_SECONDS, live_page
     from streamgmm.core.settings import Settings
     from streamgmm.engines import engine_for, thread_count
     from streamgmm.progress import live_line
+    from streamgmm.runs.metrics import figures_of
     from streamgmm.runs.options import RunOptions
     from streamgmm.runs.train import TrainingRun
     from streamgmm.sources import open_source
@@ -116,7 +136,7 @@ def train(
             components,
             rule=rule,
             precision_max=precision_max,
-            half_life=half_life,
+            half_life=None if half_life == inf else half_life,
             reheat=reheat,
             allow_nan=missing is Missing.learn,
             scale="none",
@@ -128,10 +148,12 @@ def train(
     with locked(out):
         with console.warnings_as_lines():
             known = latest_checkpoint(out) if resume else None
-        count = number_of_passes(passes)
+        count, kept = number_of_passes(passes), Resumed({}, {}, [])
         if known is not None:
-            missing, count = _kept_missing(known[1], missing), count or known[1].passes or 1
-            _refuse_other_order(known[1], shuffle)
+            kept = resumed_options(context, *known)
+            kept.apply(known[0].trainer)
+            missing, count = Missing(kept.values["missing"]), count or known[1].passes or 1
+            seed = kept.values["seed"]
         with console.sigterm_as_interrupt():  # a pipe may be silent for long
             opened = open_source(
                 source,
@@ -155,25 +177,43 @@ def train(
             missing=missing.value,
             seed=seed,
             shuffle="auto" if known is not None or shuffle is None else shuffle.value,
+            keep=keep,
         )
-        with live_page(out, port, dashboard), closing(opened), console.stop_on_signals() as stopped:
+        with (
+            live_page(out, port, dashboard),
+            served_metrics(metrics_port) as note_figures,
+            closing(opened),
+            console.stop_on_signals() as stopped,
+        ):
             run = TrainingRun(out, opened, settings, engine, options)
-            run.stop = lambda: (
-                stopped() or (samples is not None and run.progress.samples >= samples and run.trainer is not None)
-            )
+
+            def stop() -> bool:
+                note_figures(lambda: figures_of(run))
+                enough = samples is not None and run.progress.samples >= samples and run.trainer is not None
+                return stopped() or enough
+
+            run.stop = stop
             if known is not None:
                 _resume(run, *known)
+                for line in kept.lines:
+                    console.say(line)
+            in_effect = {"passes": count or "auto", "shuffle": shuffle or "auto", **kept.values}
             said = False
             total = samples or run.expected_samples
             with (
-                live_line("train", total, enabled=False if console.quiet else None) as show,
+                live_line("train", total, enabled=console.shows_progress()) as show,
                 console.warnings_as_lines(),
             ):
                 for status in run.go():
-                    said = said or _say_order(run)
+                    if not said:
+                        said = _say_order(run, known is not None)
+                        write_settings(out, context, {**in_effect, "scale": run.scale})
                     if status.refining:
                         console.say(f"refining the model by batch EM on all {run.progress.pass_rows:,} rows …")
                     show(status.samples, status.check)
+                if kept.changed and not said:  # nothing was new, but what follows is learned otherwise
+                    run.save(log_event=False)
+                    write_settings(out, context, in_effect)
     if run.trainer is None:
         raise CommandError("stopped before anything was learned; nothing is saved. Start again.")
     if as_json:
@@ -200,21 +240,6 @@ def _with_scale(settings: Settings, scale: Scale | None) -> Settings:
     return settings if scale is Scale.none else replace(settings, scale="auto")
 
 
-def _refuse_other_order(record: RunRecord, shuffle: Shuffle | None) -> None:
-    """Raise if a run that is resumed is to have another order than before."""
-    before = Shuffle.no if record.shuffle_seed is None else Shuffle.yes
-    if shuffle not in (None, Shuffle.auto, before):
-        raise CommandError(f"this run was started with --shuffle {before}; resume it without --shuffle {shuffle}.")
-
-
-def _kept_missing(record: RunRecord, missing: Missing) -> Missing:
-    """Decide what a resumed run does about missing values; one that stopped for them may skip such rows."""
-    before = Missing(record.missing)
-    if missing is Missing.learn and before is not Missing.learn:
-        raise CommandError("this run does not learn from rows with missing values; resume with --missing skip.")
-    return missing if before is Missing.error else before
-
-
 def _resume(run: TrainingRun, *known: Any) -> None:
     same_source = run.resume(*known)
     console.say(f"resuming after {run.progress.samples:,} samples, with the settings of the run")
@@ -224,8 +249,9 @@ def _resume(run: TrainingRun, *known: Any) -> None:
         console.say(f"the first {run.progress.position['row']:,} rows of standard input are skipped: already processed")
 
 
-def _say_order(run: TrainingRun) -> bool:
-    console.say(f"{run.order}{' (--shuffle no keeps their order)' if run.order.shuffled else ''}")
+def _say_order(run: TrainingRun, resumed: bool) -> bool:
+    hint = " (--shuffle no keeps their order)" if run.order.shuffled and not resumed else ""
+    console.say(f"{run.order}{hint}")
     return True
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance import covariance_kind
 from streamgmm.core.explanation import Reason, expect_from_others, reasons_of
+from streamgmm.core.onnx_graph import Density, onnx_model
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.native import Floats, Scores
 
@@ -133,6 +134,41 @@ class Mixture:
         model.n_features_in_ = self.n_features
         model.converged_, model.n_iter_, model.lower_bound_ = True, 0, -np.inf
         return model
+
+    def to_onnx(
+        self,
+        threshold: float | None = None,
+        dtype: npt.DTypeLike | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Any:
+        """Return an ``onnx.ModelProto`` that scores rows, for use without Python.
+
+        It takes ``rows`` (N, D), in the units of the data and with NaN for missing values, and returns
+        ``log_likelihood`` (N,), float64, and ``component`` (N,). It holds parameters only, no rows.
+
+        Parameters
+        ----------
+        threshold : float or None, default=None
+            With a threshold on the log-likelihood the graph also returns ``anomaly`` (N,): whether a row is below it.
+        dtype : dtype or None, default=None
+            Type of the rows, float32 or float64; None for that of the mixture. The graph computes in float64.
+        feature_names : sequence of str or None, default=None
+            Names of the features, for the metadata.
+
+        Examples
+        --------
+        >>> m = Mixture.from_parameters([0.5, 0.5], [[0.0], [4.0]], [[1.0], [1.0]])
+        >>> [output.name for output in m.to_onnx(threshold=-9.0).graph.output]
+        ['log_likelihood', 'component', 'anomaly']
+        """
+        if self.covariance_type != "diag":
+            raise ValueError(f"covariance_type={self.covariance_type!r} is not supported by to_onnx; use 'diag'.")
+        own = self._parameters
+        weights = np.log(np.maximum(own.weights, np.finfo(np.float64).tiny))
+        means, scales = own.means.astype(np.float64), own["scales"].astype(np.float64)
+        density = Density(weights, means, scales, own.dtype, self.constants, NEVER_SEEN)
+        notes = {"feature_names": None if feature_names is None else [str(name) for name in feature_names]}
+        return onnx_model(density, threshold, own.dtype if dtype is None else dtype, notes)
 
     def copy(self) -> Mixture:
         """Return a mixture with parameters of its own."""

@@ -56,7 +56,7 @@ class Standardisation:
         self, n_features: int, dtype: np.dtype[Any], rule: Rule[Any], precision_max: float | None = None
     ) -> None:
         self._smallest = 0.0 if precision_max is None else 1 / precision_max
-        self._rule, self._bounds = rule, bounds_of_samples(rule)
+        self.rule, self._bounds = rule, bounds_of_samples(rule)
         self._first = PartialBatch(n_features, dtype, LONGEST_WARM_UP)
         self._enough = WARM_UP  # rows for a frame
         self._frame: Frame | None = None
@@ -120,7 +120,7 @@ class Standardisation:
         values = kind.initial(np.asarray(means, old.dtype), precisions, HELD_PRECISION)
         main.parameters = Parameters(kind, values, logits)
         kind.clip(main.parameters, self._bounds)
-        main.state = self._rule.restarted(main.state, main.parameters)
+        main.state = self.rule.restarted(main.state, main.parameters)
 
     def widen(self, more: int, main: Replica) -> None:
         """Add features of which no value is known yet; parameters are wider already."""
@@ -154,7 +154,7 @@ class Standardisation:
         share = frame.unusual_share
         heavy = np.where(share > 0.5, HEAVY_TAILED * (frame.kurtosis - 1), 0.0)  # that of rare values says no more
         weight = np.where(frame.varies, np.maximum(1.0, np.maximum(UNUSUAL / share, heavy)), LOCKED)
-        added = np.where(frame.varies, self._rule.reg_covar * _variances_within(main), 0.0)
+        added = np.where(frame.varies, self.rule.reg_covar * _variances_within(main), 0.0)
         kind.set_prior(state.prior, [expected, weight, added, np.where(frame.varies, smallest, 0.0)])
 
     def update(self, main: Replica, control: Control) -> None:
@@ -168,7 +168,7 @@ class Standardisation:
         self._next_update = control.samples + min(LONGEST, control.samples // 10)
         self._frame.values = main.frame
         before = self._frame.log_volume
-        move = self._frame.update(2 * self._rule.memory, self._every)
+        move = self._frame.update(2 * self.rule.memory, self._every)
         self._every = SPARSE if control.samples >= ALL_SUMMED else 1
         self._follow(main, control, move, before)
 
@@ -183,7 +183,7 @@ class Standardisation:
         self._set_prior(main, np.zeros(len(self._frame.mean), np.bool_) if move is None else move.fresh)
 
     def _apply(self, main: Replica, move: Move) -> None:
-        old, kind, rule = main.parameters, main.parameters.kind, self._rule
+        old, kind, rule = main.parameters, main.parameters.kind, self.rule
         tensors = kind.reframe(old.tensors, move.shift, move.factor)
         state = rule.reframed(main.state, kind, move.shift, move.factor)
         if move.fresh.any():
@@ -198,15 +198,15 @@ class Standardisation:
 
     def refine(self, main: Replica, control: Control, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
         """Iterate EM on rows that are all at hand; return whether the rule can."""
-        if self._frame is None or not self._rule.refines:
+        if self._frame is None or not self.rule.refines:
             return False
         before = self._frame.log_volume
         # all rows are known: nothing needs to be doubted or clipped
         self._follow(main, control, self._frame.measure(rows), before)
         self._add_variance(main, 0.0)
         samples = self._frame.samples_of_rows(rows)
-        done = self._rule.refine(main.state, main.parameters, samples, counts, self._bounds)
-        self._add_variance(main, self._rule.reg_covar)  # of what features vary within components at last
+        done = self.rule.refine(main.state, main.parameters, samples, counts, self._bounds)
+        self._add_variance(main, self.rule.reg_covar)  # of what features vary within components at last
         return done
 
     def _add_variance(self, main: Replica, share: float) -> None:
@@ -214,7 +214,7 @@ class Standardisation:
         state, p = main.state, main.parameters
         if not isinstance(state, MomentState) or not isinstance(state, RegularisedState):
             return
-        if state.prior is not None and self._rule.reg_covar > 0:
+        if state.prior is not None and self.rule.reg_covar > 0:
             expected, weight, _, smallest = state.prior.rows[:, : p.n_features]
             added = np.where(weight < LOCKED, share * _variances_within(main), 0.0)
             p.kind.set_prior(state.prior, [expected, weight, added, smallest])
@@ -235,7 +235,7 @@ class Standardisation:
         if self._frame is None:  # nothing is learned yet: one Gaussian for all rows
             values = kind.initial(np.zeros_like(inner.means), None, 1.0)
             inner = Parameters(kind, values, np.zeros(len(inner)))
-        elif not self._rule.set_covariances(main.state, inner, context):
+        elif not self.rule.set_covariances(main.state, inner, context):
             # what is not between the means of components is within them
             weights = inner.weights[:, None]
             between = (weights * (inner.means - (weights * inner.means).sum(0)) ** 2).sum(0)

@@ -276,6 +276,23 @@ class Trainer(TrainingView):
         auto = self._standard is not None
         return Context(control.samples, control.sigma, control.schedule, self._bounds, self.rng, shrunk, auto)
 
+    def adapt(self, *, half_life: float | None, reheat: bool) -> None:
+        """Change how the training follows its stream from now on; what it has learned stays.
+
+        Parameters
+        ----------
+        half_life : float or None
+            Half-life of past data, in samples; None forgets nothing.
+        reheat : bool
+            Whether to widen the annealing again on drift.
+        """
+        settings = replace(self.settings, half_life=half_life, reheat=reheat)
+        settings.check()
+        self._end_round()
+        self.settings, self.rule = settings, settings.make_rule()
+        if self._standard is not None:
+            self._standard.rule = self.rule
+
     # Size
 
     def resize(self, components: npt.ArrayLike) -> None:

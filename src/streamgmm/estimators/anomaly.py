@@ -231,6 +231,21 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return self.mixture_.mixture_.explain(rows, None if names is None else list(names), most)
 
+    def to_onnx(self, dtype: npt.DTypeLike | None = None) -> Any:
+        """Return an ``onnx.ModelProto`` that scores and judges rows, for use without Python; see `Mixture.to_onnx`.
+
+        Its threshold is ``offset_``, which is meant for rows without missing values. While nothing is known yet, no row
+        is an anomaly.
+
+        Parameters
+        ----------
+        dtype : dtype or None, default=None
+            Type of the rows, float32 or float64; None for that of the mixture.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return self.mixture_.mixture_.to_onnx(self.offset_, dtype, None if names is None else list(names))
+
     def save(self, path: str | os.PathLike[str], rows: bool = True) -> None:
         """Write the detector to one file; ``streamgmm score`` reads it.
 

@@ -175,6 +175,17 @@ class FittedMixture:
             model.feature_names_in_ = self.feature_names_in_
         return model
 
+    def to_onnx(self, dtype: npt.DTypeLike | None = None) -> Any:
+        """Return an ``onnx.ModelProto`` that scores rows, for use without Python; see `Mixture.to_onnx`.
+
+        Parameters
+        ----------
+        dtype : dtype or None, default=None
+            Type of the rows, float32 or float64; None for that of the mixture.
+        """
+        names = getattr(self, "feature_names_in_", None)
+        return self.mixture_.to_onnx(dtype=dtype, feature_names=None if names is None else list(names))
+
     def __sklearn_is_fitted__(self) -> bool:
         return "_trainer" in vars(self)
 

@@ -55,6 +55,7 @@ class EventLog:
             if shuffled:
                 check = check._replace(drift=False)
             if check.drift:
+                self._progress.drifts += 1
                 records.append(events.record("drift", check, seconds))
             quiet = not check.drift and check.sigma <= sigma_min
             if quiet and check.samples < self._progress.last_check_event * (1 + 1 / CHECKS_PER_LENGTH):

@@ -28,6 +28,8 @@ class RunOptions:
     shuffle : {"auto", "yes", "no"}, default="no"
         Whether rows are learned in random order; this takes 64 MB of memory. ``"auto"`` shuffles unless the source
         cannot be read in any order or is followed, or the model follows a change.
+    keep : int, default=0
+        Dated versions of the model to keep beside it.
     """
 
     passes: int | str | None = 1
@@ -37,3 +39,4 @@ class RunOptions:
     missing: str = "error"
     seed: int = 0
     shuffle: str = "no"
+    keep: int = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +16,35 @@ from streamgmm.core.scaling import Scaling
 from streamgmm.errors import Remedy, SourceError, StreamGMMError
 from streamgmm.monitoring import Judge, Monitor, Reference
 from streamgmm.sinks import Columns
-from streamgmm.sources import BadRow, Chunk, Source, drop_rows, drop_unfit, read_ahead, select_columns
+from streamgmm.sources import (
+    FINGERPRINT_BYTES,
+    BadRow,
+    Chunk,
+    Source,
+    drop_rows,
+    drop_unfit,
+    fingerprint,
+    has_fingerprint,
+    read_ahead,
+    select_columns,
+)
 from streamgmm.storage import SavedModel
 
 Report = Callable[[tuple[BadRow, ...]], None]
+IDLE_SECONDS = 0.2  # between two looks at a source that is followed
+
+
+class Model(NamedTuple):
+    """A model, and what judges rows by it."""
+
+    saved: SavedModel
+    mixture: Mixture
+    judge: Judge
+
+    @classmethod
+    def of(cls, saved: SavedModel) -> Model:
+        """Return what a saved model is used with."""
+        return cls(saved, saved.trainer.mixture, Judge(saved.trainer, saved.monitor or Monitor()))
 
 
 def score_rows(
@@ -26,6 +53,8 @@ def score_rows(
     contamination: float,
     report: Report = lambda bad: None,
     explain: int = 0,
+    newer: Callable[[], SavedModel | None] = lambda: None,
+    stop: Callable[[], bool] | None = None,
 ) -> Iterator[Columns]:
     """Yield, for each chunk, columns with one entry per row: log-likelihood, component and its responsibility.
 
@@ -44,38 +73,78 @@ def score_rows(
         Called with the rows that were skipped in each chunk.
     explain : int, default=0
         Number of features to name for each row, with the reason; see ``Mixture.explain``.
+    newer : callable
+        Asked before each chunk for a model to use from then on; see `LatestModel.newer`.
+    stop : callable or None, default=None
+        Asked whether to stop, while the source is followed; None ends with the rows that there are.
     """
     if explain and saved.scaling is not None:
         raise StreamGMMError("models of runs with scaled rows cannot explain scores; train again on raw rows.")
-    mixture, judge = saved.trainer.mixture, Judge(saved.trainer, saved.monitor or Monitor())
-    empty = True
-    source.expect(saved.feature_names, mixture.n_features)
-    for chunk in read_ahead(source.chunks()):
+    model = Model.of(saved)
+    empty, judges = True, model.judge.known or stop is not None
+    source.heading = source.heading or (saved.run or {}).get("heading") or saved.feature_names
+    source.expect(saved.feature_names, model.mixture.n_features)
+    for chunk in read_ahead(source.chunks()) if stop is None else _follow(source, stop):
+        if (latest := newer()) is not None:
+            model = Model.of(latest)
         if len(chunk.rows):
-            rows = select_columns(chunk.rows, source.feature_names, saved.feature_names, source.name)
-            chunk = drop_unfit(chunk._replace(rows=rows), saved.trainer.dtype, source, gaps=accepts_gaps(saved))
-            chunk = _drop_empty(chunk)
+            chunk = _usable(model.saved, source, chunk)
         report(chunk.bad)
         if not len(chunk.rows):
             source.commit(chunk.position)
             continue
-        samples = _samples(saved, source, chunk)
-        found = _scores(mixture, samples, chunk)
-        if judge.known:
-            found["p_value"], thresholds = judge.judge(samples, found["log_likelihood"], contamination)
-            found["anomaly"] = found["log_likelihood"] < thresholds
+        samples = _samples(model.saved, source, chunk)
+        found = _scores(model.mixture, samples, chunk)
+        if judges:
+            found |= _verdicts(model.judge, samples, found["log_likelihood"], contamination)
         if explain:
-            found["explain"] = _reasons(mixture, saved, source, chunk, explain)
-        if saved.scaling is not None:
-            found["log_likelihood"] = found["log_likelihood"] + _log_volume(saved.scaling, chunk.rows)
+            found["explain"] = _reasons(model.mixture, model.saved, source, chunk, explain)
+        if model.saved.scaling is not None:
+            found["log_likelihood"] = found["log_likelihood"] + _log_volume(model.saved.scaling, chunk.rows)
         empty = False
         yield found
         source.commit(chunk.position)
     if empty:  # a file without rows still has a heading
         kinds = {"row": int, "log_likelihood": float, "component": int, "responsibility": float}
-        kinds |= {} if not judge.known else {"p_value": float, "anomaly": bool}
+        kinds |= {"p_value": float, "anomaly": bool} if judges else {}
         kinds |= {"explain": object} if explain else {}
         yield {name: np.empty(0, kind) for name, kind in kinds.items()}
+
+
+def _follow(source: Source, stop: Callable[[], bool]) -> Iterator[Chunk]:
+    """Yield what the source has and what arrives later, until stopped; read a file that was replaced from its start."""
+    position, known = None, None
+    while not stop():
+        path = source.path
+        if path is not None and path.exists():
+            if known is not None and not has_fingerprint(path, known):
+                warnings.warn(f"{source.name} was replaced: scoring it from its beginning.", stacklevel=2)
+                position = known = None
+            known = known if known is not None and known[0] >= FINGERPRINT_BYTES else fingerprint(path)
+        if path is None or path.exists():
+            for chunk in read_ahead(source.chunks(position), stop):
+                position = chunk.position
+                yield chunk
+                if stop():
+                    return
+        if not source.grows:
+            return
+        time.sleep(IDLE_SECONDS)
+
+
+def _usable(saved: SavedModel, source: Source, chunk: Chunk) -> Chunk:
+    """Return the columns and rows of a chunk that a model can score."""
+    rows = select_columns(chunk.rows, source.feature_names, saved.feature_names, source.name)
+    chunk = drop_unfit(chunk._replace(rows=rows), saved.trainer.dtype, source, gaps=accepts_gaps(saved))
+    return _drop_empty(chunk)
+
+
+def _verdicts(judge: Judge, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64], contamination: float) -> Columns:
+    """Return p-values and anomalies; a model that knows too little has no p-values and flags nothing."""
+    if not judge.known:
+        return {"p_value": np.full(len(scores), np.nan), "anomaly": np.zeros(len(scores), np.bool_)}
+    p_values, thresholds = judge.judge(rows, scores, contamination)
+    return {"p_value": p_values, "anomaly": scores < thresholds}
 
 
 def typical_scores(saved: SavedModel) -> Reference:

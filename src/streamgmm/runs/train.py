@@ -37,6 +37,7 @@ from streamgmm.sources import (
 )
 from streamgmm.storage.model_file import SavedModel
 from streamgmm.storage.run_folder import RunRecord, save_checkpoint, truncate_events
+from streamgmm.storage.versions import add_version
 
 WARM_UP = 1000  # rows from which a scaling is learned
 BLOCK = 2000  # rows are scored, then learned, this many at a time
@@ -106,7 +107,7 @@ class TrainingRun(SourceReader):
         self._feature_names: list[str] | None = None
         self._first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # with their numbers
         self._log = EventLog(folder, self.progress)
-        self._saved: tuple[int, float] = (0, 0.0)  # samples and time of the last checkpoint
+        self._saved = (0, time.perf_counter())  # samples and time of the last checkpoint
         self._without_values: npt.NDArray[np.bool_] | None = None  # features that no row has had so far
 
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
@@ -115,6 +116,8 @@ class TrainingRun(SourceReader):
         self._period = saved.trainer.schedule.period
         self.monitor = saved.monitor or Monitor()
         self._feature_names = saved.feature_names
+        in_order(self.source).heading = record.heading
+        self.source.expect(saved.feature_names, saved.trainer.n_features)  # before the first line is read
         same = record.source == self.source.name and self._has_fingerprint(record.fingerprint)
         self.source = shuffle(self.source, record.shuffle_seed)
         seed = record.shuffle_seed if self.source is not in_order(self.source) else None
@@ -284,6 +287,7 @@ class TrainingRun(SourceReader):
             warn_of_scale(as_floats(rows[:WARM_UP], factor).astype(dtype), cap)
         self.trainer = Trainer(self._settings, rows.shape[1], dtype, engine=self._engine, seed=self.options.seed)
         rule, self.record.left_out = self._settings.rule, list(self.source.left_out)
+        self.record.heading = self.source.heading
         self._log.write(
             "start",
             self.trainer,
@@ -317,6 +321,11 @@ class TrainingRun(SourceReader):
 
     # Writing
 
+    @property
+    def checkpoint_age(self) -> float:
+        """Seconds since the last checkpoint, or since the run began or resumed."""
+        return time.perf_counter() - self._saved[1]
+
     def save(self, log_event: bool = True) -> None:
         """Write a checkpoint, and an event about it unless ``log_event`` is False."""
         if self.trainer is None:
@@ -337,6 +346,8 @@ class TrainingRun(SourceReader):
             run=self.record.facts(),
         )
         save_checkpoint(self.folder, saved)
+        if self.options.keep and (self.progress.samples > self._saved[0] or self.progress.finished):
+            add_version(self.folder, self.options.keep)
         self.source.commit(self.progress.position)
         self._saved = self.progress.samples, time.perf_counter()
 

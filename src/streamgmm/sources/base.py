@@ -122,6 +122,9 @@ class Source(ABC):
         Names of columns that are not features because they hold no numbers; known once the first chunk was read.
     rereadable : bool
         Whether rows that were read can be read again.
+    heading : list of str or None
+        Names of all columns of a text, in their order; known once its first line was read. Set it before, and a text
+        without a heading is read as if it had this one.
 
     Examples
     --------
@@ -150,6 +153,7 @@ class Source(ABC):
     finite: bool = False
     left_out: Sequence[str] = ()
     rereadable: bool = True
+    heading: list[str] | None = None
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
@@ -202,6 +206,16 @@ class Source(ABC):
             Position of the last chunk that is part of a checkpoint.
         """
         return
+
+    def lag(self, position: Position | None) -> int | None:
+        """Return how many rows wait to be read, as far as is known without asking anybody; None if it is not.
+
+        Parameters
+        ----------
+        position : dict or None
+            Position of the last chunk that was processed.
+        """
+        return None
 
     def close(self) -> None:
         """Release connections. Reading again opens them again."""

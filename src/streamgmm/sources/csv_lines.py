@@ -40,23 +40,35 @@ class CsvParser(LineParser):
     def read_heading(self, line: bytes) -> bool:
         fields = [f.strip() for f in _split(line)]
         numbers = [str(i) for i in range(len(fields))]
-        is_heading = self._is_heading(fields, numbers)
-        names = fields if is_heading else numbers
+        assumed = self._fits_heading(fields)
+        is_heading = not assumed and self._is_heading(fields, numbers)
+        names = fields if is_heading else self.heading if assumed and self.heading else numbers
+        named = is_heading or assumed
+        self.heading = names if named else None
         if self.options.id_column is not None:
             self._id_place = self._find(self.options.id_column, names)
         unique = _make_unique(names)
         places = {n: i for i, n in enumerate(unique)}
         if self.options.columns is not None:
             self._places = [self._find(n, names) for n in self.options.columns]
-        elif is_heading and self._model_features is not None and places.keys() >= set(self._model_features):
+        elif named and self._model_features is not None and places.keys() >= set(self._model_features):
             self._places = [places[n] for n in self._model_features]
             self._ignores_columns = len(names) > self._n_fields
         else:
             left_out = set(self.left_out)
             self._places = [i for i in range(len(names)) if i != self._id_place and unique[i] not in left_out]
         self.width = len(self._places)
-        self.feature_names = [unique[i] for i in self._places] if is_heading else None
+        self.feature_names = [unique[i] for i in self._places] if named else None
         return is_heading
+
+    def _fits_heading(self, fields: list[str]) -> bool:
+        """Return whether the first line is a row of the columns to assume: it has numbers where the model has them."""
+        if self.heading is None or self._model_features is None or len(fields) != len(self.heading):
+            return False
+        names = _make_unique(self.heading)
+        features = [f for f, n in zip(fields, names, strict=True) if n in self._model_features]
+        known = [f for f in features if f not in MISSING_VALUES]
+        return fields != self.heading and len(features) == len(self._model_features) and all(map(_is_number, known))
 
     def chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
         if not self._knows_numbers and self.feature_names is not None:

@@ -66,6 +66,7 @@ class KafkaSource(Source):
         except client.KafkaException as problem:
             raise SourceError(f"{without_secrets(url)}: {problem.args[0]}.") from problem
         self._parser = MessageParser(self.name, options)
+        self._ends: dict[int, int] | None = None  # offsets after the last messages, as last seen
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._parser.expect(names, width)
@@ -97,11 +98,25 @@ class KafkaSource(Source):
         self._parser.restore(position)
         self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
         ends = {p: high for p, (_, high) in ranges.items()}
+        self._ends = dict(ends)
         reader = PartitionReader(self._client, self._consumer, self._topic, ends, offsets)
         try:
             yield from self._take_turns(reader, offsets, position)
         finally:
             self._consumer.unassign()  # otherwise fetching continues and delays all other requests
+
+    def lag(self, position: Position | None) -> int | None:
+        if self._ends is None or position is None:
+            return None
+        read = {int(p): int(offset) for p, offset in position["offsets"].items()}
+        return sum(max(0, end - read.get(p, 0)) for p, end in self._ends.items())
+
+    def _note_end(self, partition: int) -> None:
+        """Note where a partition ends now, as the latest answer of its broker told."""
+        place = self._client.TopicPartition(self._topic, partition)
+        _, high = self._consumer.get_watermark_offsets(place, cached=True)
+        if self._ends is not None and high > self._ends[partition]:
+            self._ends[partition] = high
 
     def _start_offsets(self, position: Position, ranges: dict[int, tuple[int, int]]) -> dict[int, int]:
         """Return the offset to start at in each partition; raise if messages there are gone."""
@@ -136,6 +151,7 @@ class KafkaSource(Source):
             if not len(messages):
                 continue
             offsets[p] = messages.offsets[-1] + 1
+            self._note_end(p)
             if isinstance(messages, Messages):
                 self._parser.detect(messages.values)
             first, row = row, row + len(messages)

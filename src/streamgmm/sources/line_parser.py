@@ -52,6 +52,8 @@ class LineParser(ABC):
         Number of features, once it is known.
     left_out : list of str
         Names of columns that are not features: none of the first rows has a number there.
+    heading : list of str or None
+        Names of all columns, if the text names them; those to assume if it does not.
     """
 
     def __init__(self, source: str, options: ReadOptions) -> None:
@@ -59,6 +61,7 @@ class LineParser(ABC):
         self.feature_names: list[str] | None = None
         self.width: int | None = None
         self.left_out: list[str] = []
+        self.heading: list[str] | None = None
 
     @abstractmethod
     def expect(self, names: list[str] | None, width: int) -> None:

@@ -50,6 +50,7 @@ class LineSource(SeekableSource):
 
     def _take_names(self) -> None:
         self.feature_names, self.left_out = self._parser.feature_names, self._parser.left_out
+        self.heading = self._parser.heading or self.heading
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         if isinstance(self._text, TextPipe):
@@ -80,6 +81,7 @@ class LineSource(SeekableSource):
             lines = waiting + text.take(size - len(waiting), wait=not waiting)
             waiting = []
             if not lines:
+                self.grows = isinstance(text, TextFile)  # a pipe ends only once
                 return
             first, row = row, row + len(lines)
             text.rows = row
@@ -124,6 +126,7 @@ class LineSource(SeekableSource):
         if not lines:
             return []
         line = lines[0].removeprefix(BYTE_ORDER_MARK)
+        self._parser.heading = self.heading
         try:
             is_heading = self._parser.read_heading(line)
         except LineError as problem:

@@ -61,6 +61,7 @@ class RedisSource(Source):
         self._parser = EntryParser(self.name, options, place.settings.get("field"))
         self._closed, self._unused = Event(), Event()
         self._unused.set()
+        self._added: int | None = None  # entries that were ever added, as last seen
         self._absent = False  # whether people know that the stream does not exist
 
     def _connect(self, place: BrokerUrl, database: int, *, secure: bool) -> None:
@@ -100,6 +101,9 @@ class RedisSource(Source):
                 return None
             raise self._as_source_error(problem) from problem
 
+    def lag(self, position: Position | None) -> int | None:
+        return None if self._added is None or position is None else max(0, self._added - int(position["added"]))
+
     def close(self) -> None:
         self._closed.set()
         self._client.close()
@@ -134,6 +138,7 @@ class RedisSource(Source):
             if state is None:
                 self._report_absence()
                 return
+            self._added = state.added
             before, (mark, bad) = mark, self._inspect(state, mark)
             if bad:
                 yield Chunk(np.empty((0, 0)), np.empty(0, int), self._position(mark), tuple(bad))

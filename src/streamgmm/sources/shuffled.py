@@ -54,6 +54,7 @@ class ShuffledSource(Source):
 
     def _take_names(self) -> None:
         self.feature_names, self.left_out = self.source.feature_names, self.source.left_out
+        self.heading = self.source.heading
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self.source.expect(names, width)

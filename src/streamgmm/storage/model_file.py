@@ -133,6 +133,22 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
         raise ModelFileError(f"{place} is damaged: {problem!s:.200}. Use another copy, or train again.") from problem
 
 
+def read_run_facts(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint says about its run, without reading its tensors.
+
+    Parameters
+    ----------
+    path : Path
+        A file written by a run.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts = json.loads((file.metadata() or {})[KEY])["run"]
+        return dict(facts)
+    except (SafetensorError, *DAMAGE) as problem:
+        raise ModelFileError(f"{path} is damaged or not a checkpoint of a run: {problem!s:.200}.") from problem
+
+
 def read_model_file(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return header and tensors of a model file, in the present format, without building anything from them."""
     if not path.is_file():

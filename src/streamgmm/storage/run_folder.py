@@ -47,6 +47,7 @@ class Progress:
     n_rows: int = 0  # rows of the source, as far as they were read in any pass
     counted_rows: int = 0  # of these, those of earlier passes: bad ones and gaps are counted once
     earlier_samples: int = 0  # learned from other sources before
+    drifts: int = 0  # that were detected
 
 
 @dataclass
@@ -59,6 +60,7 @@ class RunRecord:
     passes: int | str | None = None  # a number or "auto"; None while a source is followed
     shuffle_seed: int | None = None  # of the order of rows; None in the order of the source
     left_out: list[str] = field(default_factory=list)  # columns without numbers
+    heading: list[str] | None = None  # names of all columns of a text, in their order
     progress: Progress = field(default_factory=Progress)
 
     def facts(self) -> dict[str, Any]:
@@ -114,11 +116,11 @@ def save_checkpoint(folder: Path, saved: SavedModel) -> None:
     newest, fresh = folder / MODEL, folder / f".{MODEL}.next"
     save_model(fresh, saved)
     if newest.exists():
-        _link(newest, folder / PREVIOUS)
+        link(newest, folder / PREVIOUS)
     os.replace(fresh, newest)
 
 
-def _link(path: Path, other: Path) -> None:
+def link(path: Path, other: Path) -> None:
     """Give a file a second name, so that it is never without its first."""
     beside = other.with_name(f".{other.name}.next")
     beside.unlink(missing_ok=True)
