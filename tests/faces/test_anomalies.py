@@ -14,10 +14,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import check_estimator
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.core.rules.natural import ANOMALY_RULE
 from streamgmm.core.settings import Settings
 from streamgmm.engines import Serial
 from streamgmm.errors import ModelFileError
-from streamgmm.estimators.validation import ANOMALY_RULE
 from streamgmm.monitoring import Monitor
 from streamgmm.runs.train import TrainingRun
 from streamgmm.sources import open_source

@@ -20,6 +20,7 @@ from streamgmm.cli.rollback import rollback
 from streamgmm.cli.sample import sample
 from streamgmm.cli.score import score
 from streamgmm.cli.train import train
+from streamgmm.cli.watch import watch
 from streamgmm.errors import MissingExtraError, StreamGMMError
 
 app = typer.Typer(
@@ -47,7 +48,7 @@ def _root(
     """Gaussian mixture models that learn from streams."""
 
 
-for _command in (demo, train, score, sample, plot, dashboard, info, rollback, compare):
+for _command in (demo, train, watch, score, sample, plot, dashboard, info, rollback, compare):
     app.command(_command.__name__)(common_options(_command))
 app.add_typer(paper, name="paper")
 

@@ -83,6 +83,23 @@ Keep = Annotated[
 LivePage = Annotated[bool, typer.Option("--dashboard", help="Serve a live page during the run.")]
 
 
+NoRows = Annotated[
+    bool,
+    typer.Option(
+        "--no-rows",
+        help="Keep no rows of the source in the model file. By default it holds a sample of at most 2000.",
+    ),
+]
+
+
+def check_folder(out: Path, resume: bool) -> None:
+    """Raise unless --out is a folder to start or to resume a run in."""
+    if out.exists() and not out.is_dir():
+        raise CommandError(f"{out} is a file; --out expects a folder.")
+    if out.exists() and any(out.iterdir()) and not resume:
+        raise CommandError(f"{out} is not empty. Continue with --resume, or choose another folder.")
+
+
 def column_names(columns: str | None) -> list[str] | None:
     """Split the value of --columns."""
     names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]

@@ -30,6 +30,12 @@ ON_RESUME = {
     "half_life": TAKEN,
     "reheat": TAKEN,
     "contamination": TAKEN,
+    # what is said about rows
+    "alert_to": TAKEN,
+    "max_p": TAKEN,
+    "fdr": TAKEN,
+    "only_anomalies": TAKEN,
+    "explain": TAKEN,
     # what it reads
     "source": TAKEN,
     "columns": TAKEN,
@@ -41,6 +47,7 @@ ON_RESUME = {
     # what it writes
     "checkpoint_every": TAKEN,
     "keep": TAKEN,
+    "no_rows": TAKEN,
     "dashboard": TAKEN,
     "port": TAKEN,
     "metrics_port": TAKEN,

@@ -22,11 +22,13 @@ from streamgmm.cli.options import (
     LivePage,
     MetricsPort,
     Missing,
+    NoRows,
     OnBadRows,
     Port,
     Scale,
     Shuffle,
     SourceName,
+    check_folder,
     check_passes,
     column_names,
     number_of_passes,
@@ -88,6 +90,7 @@ def train(
     jobs: Annotated[int, typer.Option(help="Number of threads; -1 uses all cores.")] = 1,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Samples between two checkpoints.")] = 100_000,
     keep: Keep = 0,
+    no_rows: NoRows = False,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue from the last checkpoint in the folder, with the settings of the run."),
@@ -128,7 +131,7 @@ def train(
     from streamgmm.sources import open_source
     from streamgmm.storage.run_folder import latest_checkpoint, locked, reader_name
 
-    _check_folder(out, resume)
+    check_folder(out, resume)
     if source == "-" and passes not in (None, "auto", "1"):
         raise CommandError(f"standard input can be read only once; --passes {passes} needs a file.")
     with console.user_input():
@@ -178,6 +181,7 @@ def train(
             seed=seed,
             shuffle="auto" if known is not None or shuffle is None else shuffle.value,
             keep=keep,
+            rows=not no_rows,
         )
         with (
             live_page(out, port, dashboard),
@@ -220,13 +224,6 @@ def train(
         typer.echo(json.dumps(_result(run)))
     else:
         _say_result(run)
-
-
-def _check_folder(out: Path, resume: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise CommandError(f"{out} is a file; --out expects a folder.")
-    if out.exists() and any(out.iterdir()) and not resume:
-        raise CommandError(f"{out} is not empty. Continue with --resume, or choose another folder.")
 
 
 def _with_scale(settings: Settings, scale: Scale | None) -> Settings:

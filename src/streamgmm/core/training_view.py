@@ -93,6 +93,11 @@ class TrainingView(ABC):
         return self._control.samples + len(self._pending) + waiting
 
     @property
+    def only_rows(self) -> bool:
+        """Whether nothing is learned yet: rows wait until there are enough of them for a frame."""
+        return self._standard is not None and self._standard.warming_up
+
+    @property
     def n_pending(self) -> int:
         """Samples that wait for the rest of their batch."""
         return len(self._pending)

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamgmm.core.explanation import Reason
 from streamgmm.core.rows import rows_with_values
+from streamgmm.core.rules.natural import ANOMALY_RULE
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
-from streamgmm.estimators.validation import ANOMALY_RULE, refuse_changes, warn_of_scaling
+from streamgmm.estimators.validation import refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts
 from streamgmm.monitoring import Judge, Monitor, Verdict
 from streamgmm.storage import load_model, save_model

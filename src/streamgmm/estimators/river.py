@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.rules import Rule
+from streamgmm.core.rules.natural import ANOMALY_RULE
 from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import Serial
 from streamgmm.errors import MissingExtraError
-from streamgmm.estimators.validation import ANOMALY_RULE, refuse_unfit
+from streamgmm.estimators.validation import refuse_unfit
 from streamgmm.native import Scores
 
 try:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from streamgmm.core.rows import LIMITS, float_type, pieces, unfit
-from streamgmm.core.rules import Natural
 from streamgmm.core.scaling import Scaling
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import run_all
@@ -20,8 +19,6 @@ from streamgmm.native import first_unfit_row
 CHECKS_TO_ANNEAL = 100  # and to learn the details after that, with some to spare
 MANY_DAMPED = 0.01  # share of samples from which a warning is due
 CHECKS_AFTER = 5  # where annealing is over, or never was
-ANOMALY_RULE = Natural(reg_covar=0.05)
-"""What detectors learn with: narrow components make good densities, but rank anomalies poorly."""
 
 
 def refuse_unfit(

@@ -30,6 +30,8 @@ class RunOptions:
         cannot be read in any order or is followed, or the model follows a change.
     keep : int, default=0
         Dated versions of the model to keep beside it.
+    rows : bool, default=True
+        Whether checkpoints hold rows of the stream, at most 2000, which keep the threshold up to date after a resume.
     """
 
     passes: int | str | None = 1
@@ -40,3 +42,4 @@ class RunOptions:
     seed: int = 0
     shuffle: str = "no"
     keep: int = 0
+    rows: bool = True

@@ -22,6 +22,7 @@ from streamgmm.runs.options import RunOptions
 from streamgmm.runs.order import follows_change, in_order
 from streamgmm.runs.refinement import AllRows
 from streamgmm.sources import (
+    FINGERPRINT_BYTES,
     Chunk,
     Position,
     Source,
@@ -154,8 +155,20 @@ class SourceReader(ABC):
                 self._log.write("replaced", self.trainer)
             self.progress.position, self.record.fingerprint = None, fingerprint(path)
             self.progress.n_rows = self.progress.counted_rows = 0
+            self.progress.earlier_samples = self.progress.samples
             self.monitor.strangest.clear()
         return self._usable_chunks(self.progress.position)
+
+    def _has_fingerprint(self, known: list[Any] | None) -> bool:
+        return known is None or self.source.path is None or has_fingerprint(self.source.path, known)
+
+    def _extend_fingerprint(self) -> None:
+        """Take a longer fingerprint of a file that was short when the run began, if it is still the same."""
+        path, known = self.source.path, self.record.fingerprint
+        if path is None or known is None or known[0] >= FINGERPRINT_BYTES or not path.exists():
+            return
+        if has_fingerprint(path, known):
+            self.record.fingerprint = fingerprint(path)
 
     def _stop_while_waiting(self) -> bool:
         self._save_if_due()

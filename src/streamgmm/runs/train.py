@@ -26,14 +26,13 @@ from streamgmm.runs.options import RunOptions
 from streamgmm.runs.order import Order, choose_order, in_order, shuffle
 from streamgmm.runs.refinement import can_refine, gather, refine
 from streamgmm.runs.source_reader import SourceReader, float_type
+from streamgmm.runs.watch import Rows, Watcher, run_name
 from streamgmm.sources import (
     BUFFER_BYTES,
-    FINGERPRINT_BYTES,
     BadRow,
     Chunk,
     Source,
     fingerprint,
-    has_fingerprint,
 )
 from streamgmm.storage.model_file import SavedModel
 from streamgmm.storage.run_folder import RunRecord, save_checkpoint, truncate_events
@@ -69,6 +68,8 @@ class TrainingRun(SourceReader):
         How to read and keep.
     stop : callable, default=never
         Asked after every chunk, and while waiting, whether to stop.
+    watcher : Watcher or None, default=None
+        Judges rows before they are learned.
 
     Attributes
     ----------
@@ -92,8 +93,9 @@ class TrainingRun(SourceReader):
         engine: Engine,
         options: RunOptions = RunOptions(),  # noqa: B008 (frozen)
         stop: Callable[[], bool] = lambda: False,
+        watcher: Watcher | None = None,
     ) -> None:
-        self.folder, self.options, self.stop = folder, options, stop
+        self.folder, self.options, self.stop, self.watcher = folder, options, stop, watcher
         self.order, self.refined = choose_order(source, settings, options), False
         seed = options.seed if self.order.shuffled else None
         self.source = shuffle(source, seed)
@@ -108,6 +110,7 @@ class TrainingRun(SourceReader):
         self._first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # with their numbers
         self._log = EventLog(folder, self.progress)
         self._saved = (0, time.perf_counter())  # samples and time of the last checkpoint
+        self._ids: dict[int, Any] | None = None  # of the rows of a chunk, by their numbers
         self._without_values: npt.NDArray[np.bool_] | None = None  # features that no row has had so far
 
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
@@ -136,8 +139,10 @@ class TrainingRun(SourceReader):
         now.epoch, now.position, now.pass_rows, now.earlier_samples = 0, None, 0, now.samples
         now.n_rows = now.counted_rows = 0
 
-    def _has_fingerprint(self, known: list[Any] | None) -> bool:
-        return known is None or self.source.path is None or has_fingerprint(self.source.path, known)
+    @property
+    def alert_name(self) -> str:
+        """Name of the run in alerts about rows of the present source."""
+        return run_name(self.folder.resolve().name, self.source.name, self.progress.earlier_samples)
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -195,6 +200,8 @@ class TrainingRun(SourceReader):
                 f"{self.source.name} has no rows to learn from: none of its {self.missing_rows} rows holds a number."
             )
         if self.progress.finished:
+            if self.watcher is not None:
+                self.watcher.finish(self.alert_name)
             self.trainer.flush()
             self._refine(self.trainer)
             if not before:
@@ -233,6 +240,8 @@ class TrainingRun(SourceReader):
     def _take(self, chunk: Chunk) -> None:
         """Learn a chunk, and move position and counts behind it."""
         rows, numbers = self._without_gaps(chunk)
+        if self.watcher is not None and chunk.ids is not None:
+            self._ids = dict(zip(chunk.numbers.tolist(), chunk.ids, strict=True))
         if len(rows):
             self._learn(rows, numbers)
         self.progress.position = chunk.position
@@ -268,16 +277,23 @@ class TrainingRun(SourceReader):
         if self.options.missing == "learn" and (self._without_values is None or self._without_values.any()):
             empty = np.isnan(rows).all(0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.bool_)
             self._without_values = empty if self._without_values is None else self._without_values & empty
-        observer = Observer(trainer, self.monitor)
-        if self.progress.epoch == 0:
+        observer, start = Observer(trainer, self.monitor), 0
+        if self.watcher is None and self.progress.epoch == 0:
             self.monitor.sample(as_floats(rows, factor), trainer)
-        for start in range(0, len(rows), BLOCK):
-            block = slice(start, start + BLOCK)
+        while start < len(rows):
+            block = slice(start, start + (BLOCK if self.watcher is None else self.monitor.until_step))
+            if self.watcher is not None:
+                values = as_floats(rows[block], factor).astype(trainer.dtype, copy=False)
+                found = Rows(values, numbers[block], self._ids)
+                self.watcher.judge(self.alert_name, found, trainer, self.monitor, self._feature_names)
             annealed, reports = trainer.annealed, list[Steps]()
             checks = trainer.feed(rows[block], factor, reports=reports, more=True)
             if annealed:
                 observer.after(rows[block], numbers[block], factor, reports)
+            if self.watcher is not None:
+                self.monitor.add(values, trainer, drift=any(check.drift for check in checks))
             self._log.write_checks(checks, trainer.schedule.sigma_min, shuffled=self.order.shuffled)
+            start = block.stop
 
     def _start(self, rows: npt.NDArray[Any], factor: float) -> Trainer:
         """Start the training with rows like these."""
@@ -328,9 +344,12 @@ class TrainingRun(SourceReader):
 
     def save(self, log_event: bool = True) -> None:
         """Write a checkpoint, and an event about it unless ``log_event`` is False."""
-        if self.trainer is None:
+        if self.trainer is None or (self.trainer.only_rows and not self.options.rows):
             return
-        if not self.trainer.refined:
+        self.trainer.settle()
+        if self.watcher is not None:  # whose verdicts must not depend on when checkpoints are written
+            self.record.watch = self.watcher.facts()
+        elif not self.trainer.refined:
             self.monitor.calibrate(self.trainer)
         self.progress.seconds = self._log.seconds
         if log_event:
@@ -345,7 +364,9 @@ class TrainingRun(SourceReader):
             monitor=self.monitor,
             run=self.record.facts(),
         )
-        save_checkpoint(self.folder, saved)
+        save_checkpoint(self.folder, saved, rows=self.options.rows)
+        if self.watcher is not None:
+            self.watcher.saved()
         if self.options.keep and (self.progress.samples > self._saved[0] or self.progress.finished):
             add_version(self.folder, self.options.keep)
         self.source.commit(self.progress.position)
@@ -359,14 +380,6 @@ class TrainingRun(SourceReader):
             self.source.commit(self.progress.position)  # there is no model yet that could be saved with these rows
         if self.trainer is not None and (held or (new and (late or new >= self.options.checkpoint_every))):
             self.save(log_event=self._log.checkpoint_due)
-
-    def _extend_fingerprint(self) -> None:
-        """Take a longer fingerprint of a file that was short when the run began, if it is still the same."""
-        path, known = self.source.path, self.record.fingerprint
-        if path is None or known is None or known[0] >= FINGERPRINT_BYTES or not path.exists():
-            return
-        if has_fingerprint(path, known):
-            self.record.fingerprint = fingerprint(path)
 
     def _warn_of_empty_features(self) -> None:
         """Warn of features that never had a value."""

@@ -61,6 +61,7 @@ class RunRecord:
     shuffle_seed: int | None = None  # of the order of rows; None in the order of the source
     left_out: list[str] = field(default_factory=list)  # columns without numbers
     heading: list[str] | None = None  # names of all columns of a text, in their order
+    watch: dict[str, Any] | None = None  # where watching stands; see `WatchState`
     progress: Progress = field(default_factory=Progress)
 
     def facts(self) -> dict[str, Any]:
@@ -111,10 +112,10 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def save_checkpoint(folder: Path, saved: SavedModel) -> None:
-    """Write a checkpoint and keep the previous one."""
+def save_checkpoint(folder: Path, saved: SavedModel, *, rows: bool = True) -> None:
+    """Write a checkpoint and keep the previous one; without ``rows`` of the stream, if they are not to be kept."""
     newest, fresh = folder / MODEL, folder / f".{MODEL}.next"
-    save_model(fresh, saved)
+    save_model(fresh, saved, rows=rows)
     if newest.exists():
         link(newest, folder / PREVIOUS)
     os.replace(fresh, newest)

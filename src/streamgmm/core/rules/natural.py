@@ -303,3 +303,7 @@ class Natural(Rule[NaturalState]):
         restarts.recruit(state, parameters, lightest, context)
         state.weights /= state.weights.sum()
         parameters.refresh()
+
+
+ANOMALY_RULE = Natural(reg_covar=0.05)
+"""What detectors learn with: narrow components make good densities, but rank anomalies poorly."""

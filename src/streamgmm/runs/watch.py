@@ -1,0 +1,246 @@
+"""Watching: each row is judged before it is learned, and what is strange becomes an alert."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.mixture import Mixture
+from streamgmm.core.rows import rows_with_values
+from streamgmm.core.trainer import Trainer
+from streamgmm.monitoring import Burst, Change, DiscoveryState, Judge, JudgedRows, Monitor, discover, group_rows
+from streamgmm.monitoring.bursts import plain_id
+from streamgmm.monitoring.reference import Reference, is_unlikely
+from streamgmm.native import Scores
+from streamgmm.sinks.alerts import Alert, Outbox, close_alert
+
+WINDOW = 20_000  # rows after which the share of flagged rows is compared with the one asked for
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """What is an anomaly, and what is said about it.
+
+    Parameters
+    ----------
+    contamination : float, default=0.01
+        Share of typical rows that may be flagged.
+    max_p : float or None, default=None
+        Flag rows whose p-value is at most this, instead.
+    fdr : float or None, default=None
+        Flag rows so that about this share of them is expected to be typical, instead; see `discover`.
+    explain : int, default=3
+        Number of features to name for each row, with the reason.
+    every_row : bool, default=False
+        Send a message for every anomalous row, instead of one when a burst begins and one when it ends.
+    """
+
+    contamination: float = 0.01
+    max_p: float | None = None
+    fdr: float | None = None
+    explain: int = 3
+    every_row: bool = False
+
+
+class WatchState(NamedTuple):
+    """Where watching stands, as plain data that goes into a checkpoint."""
+
+    burst: Burst | None = None
+    discoveries: DiscoveryState = DiscoveryState()
+    judged: int = 0
+    flagged: int = 0
+    window_judged: int = 0
+    window_flagged: int = 0
+    alerts: int = 0  # bytes of all alerts; see `Outbox`
+
+    def facts(self) -> dict[str, Any]:
+        """Return the state as plain data."""
+        burst = None if self.burst is None else self.burst._asdict()
+        return {**self._asdict(), "burst": burst, "discoveries": self.discoveries._asdict()}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> WatchState:
+        """Return the state that ``facts`` gave; raise KeyError, TypeError or ValueError if they are damaged."""
+        burst = None if facts["burst"] is None else Burst(**facts["burst"])
+        counts = {name: int(facts[name]) for name in cls._fields[2:]}
+        return cls(burst, DiscoveryState.from_facts(facts["discoveries"]), **counts)
+
+
+class Rows(NamedTuple):
+    """Rows of a source: values (N, D), numbers (N,), and the ids of rows by number, if the source has some."""
+
+    values: npt.NDArray[Any]
+    numbers: npt.NDArray[np.int64]
+    ids: Mapping[int, Any] | None = None
+
+
+class Watcher:
+    """Judges rows and sends alerts.
+
+    Parameters
+    ----------
+    outbox : Outbox
+        Where alerts go.
+    options : WatchOptions
+        What is an anomaly.
+    state : WatchState
+        Where watching stands; the beginning by default.
+
+    Attributes
+    ----------
+    state : WatchState
+        Where watching stands.
+    """
+
+    def __init__(self, outbox: Outbox, options: WatchOptions, state: WatchState = WatchState()) -> None:  # noqa: B008
+        self.state = state
+        self._outbox, self._options = outbox, options
+        self._judge: Judge | None = None
+        self._reference: Reference | None = None
+
+    def judge(self, run: str, rows: Rows, trainer: Trainer, monitor: Monitor, names: Sequence[str] | None) -> None:
+        """Judge rows that the model is about to learn, and send alerts about them.
+
+        Parameters
+        ----------
+        run : str
+            Name of the run; see `run_name`.
+        rows : Rows
+            The rows.
+        trainer, monitor : Trainer, Monitor
+            The model, and what is typical of its stream.
+        names : sequence of str or None
+            Names of the features.
+        """
+        judge = self._current(trainer, monitor)
+        if not judge.known or not len(rows.values):
+            return
+        trainer.settle()
+        mixture, options = trainer.mixture, self._options
+        scores = mixture.scores(rows.values)
+        p_values, thresholds = judge.judge(rows.values, scores.log_likelihood, options.contamination)
+        anomalous = self._anomalies(scores.log_likelihood, p_values, thresholds) & rows_with_values(rows.values)
+        ids = None if rows.ids is None else [rows.ids[number] for number in rows.numbers.tolist()]
+        before = self.state.burst
+        changes, burst = group_rows(run, before, JudgedRows(rows.numbers, anomalous, p_values, ids))
+        self._count(anomalous)
+        self.state = self.state._replace(burst=burst)
+        found = _Found(run, rows, scores, p_values, thresholds, ids)
+        wanted = _every_row(before, changes, anomalous) if options.every_row else _changes(changes)
+        self._outbox.append([self._alert(found, mixture, names, *one) for one in wanted])
+
+    def finish(self, run: str) -> None:
+        """End the burst that is open: the source has ended."""
+        burst, self.state = self.state.burst, self.state._replace(burst=None)
+        if burst is not None and not self._options.every_row:
+            self._outbox.append([close_alert(run, burst)])
+
+    def facts(self) -> dict[str, Any]:
+        """Return the state as plain data, after all alerts so far have reached the disk."""
+        self.state = self.state._replace(alerts=self._outbox.sync())
+        return self.state.facts()
+
+    def saved(self) -> None:
+        """Note that a checkpoint with the latest ``facts`` is safe."""
+        self._outbox.commit(self.state.alerts)
+
+    def _current(self, trainer: Trainer, monitor: Monitor) -> Judge:
+        """Return the judge for the present reference; what it knows of rows with gaps is kept as long as that is."""
+        if self._judge is None or self._reference is not monitor.reference:
+            self._judge, self._reference = Judge(trainer, monitor), monitor.reference
+        return self._judge
+
+    def _anomalies(self, scores: Any, p_values: Any, thresholds: Any) -> npt.NDArray[np.bool_]:
+        if self._options.fdr is not None:
+            found, discoveries = discover(self.state.discoveries, p_values, self._options.fdr)
+            self.state = self.state._replace(discoveries=discoveries)
+            return found
+        return np.asarray(scores < thresholds if self._options.max_p is None else p_values <= self._options.max_p)
+
+    def _count(self, anomalous: npt.NDArray[np.bool_]) -> None:
+        """Count rows, and warn if far more or fewer of them are flagged than asked for."""
+        judged, flagged, now, options = len(anomalous), int(anomalous.sum()), self.state, self._options
+        seen, found = now.window_judged + judged, now.window_flagged + flagged
+        if seen >= WINDOW:
+            share = options.contamination if options.max_p is None else options.max_p
+            if options.fdr is None and is_unlikely(found, seen, share):
+                warnings.warn(
+                    f"{found / seen:.2%} of the last {seen:,} rows were flagged, where {share:.2%} are expected among "
+                    "typical rows: check columns and units, or whether the stream has changed.",
+                    stacklevel=2,
+                )
+            seen = found = 0
+        self.state = now._replace(
+            judged=now.judged + judged, flagged=now.flagged + flagged, window_judged=seen, window_flagged=found
+        )
+
+    def _alert(
+        self, found: _Found, mixture: Mixture, names: Sequence[str] | None, state: Any, at: int, burst: Burst | str
+    ) -> Alert:
+        if state == "close" and isinstance(burst, Burst):
+            return close_alert(found.run, burst)
+        reasons = mixture.explain(found.rows.values[at : at + 1], names, self._options.explain)[0]
+        return Alert(
+            burst if isinstance(burst, str) else burst.id,
+            state,
+            found.run,
+            int(found.rows.numbers[at]),
+            None if found.ids is None else plain_id(found.ids[at]),
+            score=float(found.scores.log_likelihood[at]),
+            threshold=float(found.thresholds[at]),
+            p_value=float(found.p_values[at]),
+            component=int(found.scores.winner[at]),
+            explain=reasons if self._options.explain else [],
+        )
+
+
+class _Found(NamedTuple):
+    run: str
+    rows: Rows
+    scores: Scores
+    p_values: npt.NDArray[np.float64]
+    thresholds: npt.NDArray[np.float64]
+    ids: Sequence[Any] | None
+
+
+def _changes(changes: Sequence[Change]) -> list[tuple[str, int, Burst | str]]:
+    return [(change.state, change.at, change.burst) for change in changes]
+
+
+def _every_row(
+    before: Burst | None, changes: Sequence[Change], anomalous: npt.NDArray[np.bool_]
+) -> list[tuple[str, int, Burst | str]]:
+    """Return a message for each anomalous row, with the id of its burst."""
+    opened = {change.at: change.burst.id for change in changes if change.state == "open"}
+    found, current = list[tuple[str, int, Burst | str]](), "" if before is None else before.id
+    for at in np.flatnonzero(anomalous).tolist():
+        current = opened.get(at, current)
+        found.append(("row", at, current))
+    return found
+
+
+def run_name(folder: str, source: str, earlier: int) -> str:
+    """Return a name for the alerts of a run on one source; row numbers are unique under it.
+
+    Parameters
+    ----------
+    folder : str
+        Name of the run folder.
+    source : str
+        Name of the source.
+    earlier : int
+        Samples learned from other sources before.
+
+    Examples
+    --------
+    >>> run_name("plant", "log.csv", 0) == run_name("plant", "log.csv", 10)
+    False
+    """
+    digest = sha256(f"{source}\n{earlier}".encode("utf8", "backslashreplace")).hexdigest()[:8]
+    return f"{folder}-{digest}"
