@@ -6,6 +6,8 @@ import csv
 import json
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from streamgmm.storage.latest_model import LatestModel
 from streamgmm.storage.run_folder import MODEL
 from tests.commands.command_line import COMMAND, Done, invoke, streamgmm
 from tests.commands.processes import SECONDS, following
+from tests.sources.brokers import Brokers
+from tests.sources.servers import Mosquitto, Redis
 
 
 def write(path: Path, rows: np.ndarray, *, heading: bool = True) -> None:
@@ -206,3 +210,38 @@ class TestLatestModel:
         (tmp_path / "other" / MODEL).replace(model)
         with pytest.raises(ValueError, match="replaced by a model of other features"):
             latest.newer()
+
+
+Send = Callable[[list[dict[str, Any]]], None]
+
+
+@contextmanager
+def broker_of(kind: str, folder: Path) -> Iterator[tuple[str, Send]]:
+    """Start a broker; give the name of a source, and a function that sends rows to it."""
+    if kind == "kafka":
+        brokers = Brokers()
+        url = brokers.fill("sensors", [])
+        yield url, lambda found: brokers.fill("sensors", (json.dumps(row).encode() for row in found), 0)
+    elif kind == "redis":
+        with Redis(folder) as server:
+            yield server.url("sensors"), lambda found: server.fill("sensors", found)
+    else:
+        with Mosquitto(folder) as server:
+            url = server.keep_for("scores", "sensors")
+            yield url, lambda found: server.publish(("sensors", json.dumps(row)) for row in found)
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("kind", ["kafka", "redis", "mqtt"])
+def test_brokers_are_followed(folder: Path, tmp_path: Path, kind: str) -> None:
+    first = [{"time": f"t{i}", "a": a, "b": b} for i, (a, b) in enumerate(rows(3, 2).tolist())]
+    with broker_of(kind, tmp_path) as (url, send):
+        send(first)
+        command = [*COMMAND, "score", "run", url, "--id", "time", "--follow", "--json"]
+        with following(command, folder) as (going, line):
+            assert [json.loads(line())["id"] for _ in range(3)] == ["t0", "t1", "t2"]
+            send([{"time": "t3", "a": 300.0, "b": 0.5}])
+            last = json.loads(line())
+            assert (last["id"], last["row"], last["anomaly"]) == ("t3", 3, True)
+            going.send_signal(signal.SIGTERM)
+            assert going.wait(SECONDS) == 0
