@@ -40,6 +40,7 @@ COMMANDS = all_commands()
 MISTAKES = {
     "demo": ["--out", "file"],
     "train": ["nothing.csv", "--out", "new"],
+    "watch": ["nothing.csv", "--out", "new"],
     "score": ["nothing", "nothing.csv"],
     "sample": ["nothing", "--out", "s.csv"],
     "plot": ["nothing"],

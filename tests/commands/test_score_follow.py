@@ -62,7 +62,9 @@ class TestFailOnAnomaly:
         assert self.score(folder, "normal.csv", "--fail-on-anomaly").code == 0
 
     def test_never_zero_because_nothing_is_known(self, folder: Path) -> None:
-        done = invoke("score", "run", "odd.csv", "--contamination", "1e-6", "--fail-on-anomaly", folder=folder)
+        write(folder / "few.csv", rows(30, 2))
+        streamgmm("train", "few.csv", "--id", "time", "--passes", "1", "--out", "coarse", folder=folder)
+        done = invoke("score", "coarse", "odd.csv", "--id", "time", "--fail-on-anomaly", folder=folder)
         assert done.code == 1
         assert "--fail-on-anomaly cannot tell what is an anomaly" in done.words
 

@@ -210,8 +210,9 @@ def test_unseen_rows_are_flagged_as_rarely_as_asked_for() -> None:
 
 
 def test_fit_predict_flags_what_was_asked_for() -> None:
-    x = np.random.default_rng(0).normal(size=(999, 4))
-    x[::100] += 9
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(999, 4))
+    x[::100] += rng.choice([-9, 9], (10, 4))
     found = StreamingAnomalyDetector(StreamingGaussianMixture(8, random_state=0), 0.01).fit_predict(x)
     assert (found == -1).sum() == 10
     assert (found[::100] == -1).all()
