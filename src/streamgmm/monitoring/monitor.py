@@ -97,12 +97,14 @@ class Monitor:
         """
         if self.reservoir is None:
             return
-        seen, memory = self.reservoir.seen, self.reservoir.memory
-        self._due = seen + max(STEP, int(min(seen, memory)) // GROWTH)
+        self._postpone(self.reservoir)
         if trainer.annealed and len(self.reservoir):
             trainer.settle()
             rows = fill_gaps(trainer.mixture, self.reservoir.rows)
             self.reference = Reference.of(trainer.mixture.log_prob(rows))
+
+    def _postpone(self, reservoir: Reservoir) -> None:
+        self._due = reservoir.seen + max(STEP, int(min(reservoir.seen, reservoir.memory)) // GROWTH)
 
     def calibrate_on(
         self, rows: npt.NDArray[Any], trainer: Trainer, counts: npt.NDArray[np.float64] | None = None
@@ -120,6 +122,8 @@ class Monitor:
         counts : array of shape (N,) or None, default=None
             How often each counts.
         """
+        if self.reservoir is not None:
+            self._postpone(self.reservoir)
         whole = fill_gaps(trainer.mixture, rows)
         if not trainer.refined:
             step = -(-len(rows) // max(1000, MOST_SCORED // rows.shape[1]))
