@@ -242,7 +242,7 @@ template <class T> void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<
         for (std::size_t n = 0; n < count; ++n) {
             double *row = scores + n * m.components;
             if (row[0] <= score_at(m, scratch.log_weights, 0, distance_max<T>)) { // out of bounds, or NaN
-                take_row(x, done + n, m.features, m.stride, false, scratch.samples);
+                take_row(x, done + n, m.features, m.stride, scratch.samples);
                 if (find_gaps(scratch.samples, scratch.present, m.stride))
                     score_known(m, scratch.samples, scratch.present, scratch.log_weights, row);
             }

@@ -57,6 +57,7 @@ template <class T> struct Scout {
 // Work space for steps of `batch` samples.
 template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
+    T *raw;               // [stride] a row before it becomes a sample
     T *shifted;           // [components + 1, stride] (means - centre) * scales, then the centre
     double *scores;       // [batch, components]; weights of samples where they are shared out
     double *exact;        // [components] scores of candidates for a share, the lowest number for others
