@@ -68,34 +68,51 @@ def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Replace extreme values by NaN."""
     if not len(rows):
         return rows
-    percentile: Any = np.nanpercentile if np.isnan(rows).any() else np.percentile  # the former is far slower
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
-        lowest, low, middle, high, highest = percentile(rows, [1, 25, 50, 75, 99], axis=0)
-        away = np.abs(rows - middle)
-        spread = np.where(high > low, high - low, highest - lowest)
-        same = spread == 0  # nearly all values are equal: look at the others
-        others = np.where(away[:, same] > 0, away[:, same], np.nan)
-        if (varied := ~np.isnan(others).all(0)).any():
-            spread[np.flatnonzero(same)[varied]] = np.nanmedian(others[:, varied], axis=0)
-        far = away > EXTREME * np.where(spread > 0, spread, np.inf)
+    lowest, low, middle, high, highest = _quantiles(rows, (0.01, 0.25, 0.5, 0.75, 0.99))
+    away = np.abs(rows - middle)
+    spread = np.where(high > low, high - low, highest - lowest)
+    same = np.flatnonzero(spread == 0)  # nearly all values are equal: look at the others
+    others = away[:, same]
+    (typical,) = _quantiles(np.where(others > 0, others, np.nan), (0.5,))
+    spread[same] = np.where(np.isnan(typical), 0.0, typical)
+    far = away > EXTREME * np.where(spread > 0, spread, np.inf)
     return np.where(far, np.nan, rows)
+
+
+def _quantiles(rows: npt.NDArray[np.float64], shares: tuple[float, ...]) -> list[npt.NDArray[np.float64]]:
+    """Return quantiles of each column of rows (N, D), ignoring NaN: many times as fast as those of NumPy."""
+    columns = np.sort(rows.T, axis=1)  # NaN comes last
+    last = np.maximum((~np.isnan(columns)).sum(1) - 1, 0)
+    each = np.arange(len(columns))
+    found = []
+    for share in shares:
+        place = share * last
+        below = place.astype(np.int64)
+        low, high = columns[each, below], columns[each, np.minimum(below + 1, last)]
+        found.append(low + (place - below) * (high - low))
+    return found
 
 
 def may_hold_a_burst(rows: npt.NDArray[Any]) -> bool:
     """Return whether many values of a feature are so far from others that one kind of them may be a burst."""
-    return any(_is_divided(column[~np.isnan(column)]) for column in without_extremes(rows.astype(np.float64)).T)
-
-
-def _is_divided(values: npt.NDArray[np.float64]) -> bool:
-    distinct = np.unique(values)
-    if len(distinct) < LEAST_DISTINCT:
+    columns = np.sort(without_extremes(rows.astype(np.float64)).T, axis=1)  # NaN comes last
+    repeated = np.zeros(columns.shape, np.bool_)
+    repeated[:, 1:] = columns[:, 1:] == columns[:, :-1]
+    distinct = np.sort(np.where(repeated, np.nan, columns), axis=1)
+    count = (~np.isnan(distinct)).sum(1)
+    many = count >= LEAST_DISTINCT
+    if not many.any():
         return False
-    size = int(CORE * len(distinct))
-    widths = distinct[size:] - distinct[:-size]
-    start = int(widths.argmin())  # the core are the distinct values that lie closest together
-    reach = EXTREME * widths[start]
-    far = (values < distinct[start] - reach) | (values > distinct[start + size] + reach)
-    return bool(far.mean() > DOUBTFUL)
+    columns, distinct, count = columns[many], distinct[many], count[many]
+    size = (CORE * count).astype(np.int64)[:, None]
+    last = np.minimum(np.arange(distinct.shape[1]) + size, distinct.shape[1] - 1)
+    widths = np.take_along_axis(distinct, last, 1) - distinct
+    widths[np.arange(distinct.shape[1]) >= count[:, None] - size] = np.inf
+    start = widths.argmin(1)[:, None]  # the core are the distinct values that lie closest together
+    reach = EXTREME * np.take_along_axis(widths, start, 1)
+    low, high = (np.take_along_axis(distinct, at, 1) for at in (start, start + size))
+    far = (columns < low - reach) | (columns > high + reach)  # false for NaN
+    return bool((far.sum(1) > DOUBTFUL * (~np.isnan(columns)).sum(1)).any())
 
 
 def warn_of_scale(rows: npt.NDArray[Any], precision_max: float) -> None:

@@ -179,14 +179,17 @@ class Diagonal(Covariance):
         tensors["scales"][:, features] = np.sqrt(2 * np.pi)
 
     def reframe(self, tensors: Tensors, shift: npt.NDArray[Any], factor: npt.NDArray[Any]) -> Tensors:
+        moves = np.flatnonzero((shift != 0) | (factor != 1))  # often few: the others are left as they are
+        shift, factor, moved = shift[moves], factor[moves], tensors.copy()
         with np.errstate(divide="ignore"):
             changed = {
                 "means": lambda values: (values - shift) * factor,
                 "scales": lambda values: np.where(factor == 0, values, values / np.abs(factor)),
                 "variances": lambda values: values * factor**2,
             }
-            values = {name: changed[name](old.astype(np.float64)) for name, old in tensors.named().items()}
-        return Tensors(tensors.layout, values, tensors.dtype)
+            for name in tensors.layout:
+                moved[name][:, moves] = changed[name](moved[name][:, moves].astype(np.float64))
+        return moved
 
     def set_components(
         self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds

@@ -32,7 +32,7 @@ def restart(
     A component that was ``used`` lately stays if its samples would lose more than is gained.
     """
     variances = parameters.kind.variances(state.moments)
-    typical = np.median(variances, axis=0)
+    typical = median(variances)
     burden = state.weights * (SMALLEST_BURDEN + unusual_spread(variances, typical, context.bounds.precision_max))
     burden[light] = 0  # do not move beside a component that is to move itself
     moved = 0
@@ -50,7 +50,14 @@ def recruit(state: NaturalState, parameters: Parameters, component: int, context
     """[E22] Move a component beside the one that carries most of what is new."""
     variances = parameters.kind.variances(state.moments)
     heavy = int((state.received * distortion(variances, context.bounds.precision_max)).argmax())
-    _move_beside(state, parameters, (component, heavy), np.median(variances, axis=0), context.rng)
+    _move_beside(state, parameters, (component, heavy), median(variances), context.rng)
+
+
+def median(rows: Floats) -> Floats:
+    """Return the median of each column of rows (K, D), to the last bit that of NumPy, which takes five times as long."""
+    columns, half = np.sort(rows.T, axis=1), len(rows) // 2
+    middle: Floats = (columns[:, half] + columns[:, (len(rows) - 1) // 2]) / 2
+    return middle
 
 
 def _move_beside(
