@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.scaling import without_extremes
+from streamgmm.core.scaling import column_blocks, without_extremes
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 
 Numbers = npt.NDArray[np.float64]
@@ -61,21 +61,11 @@ class Frame:
     @classmethod
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
         """Return the frame that the first rows (N, D) suggest; NaN and extreme values are ignored."""
-        known = without_extremes(rows.astype(np.float64))
-        count = (~np.isnan(known)).sum(0).astype(np.float64)
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
-            mean, variance = np.nan_to_num(np.nanmean(known, axis=0)), np.nan_to_num(np.nanvar(known, axis=0))
-        variance[variance <= (ROUNDING["d"] * mean) ** 2] = 0.0
-        usual = usual_values(known)
-        mean = np.where((variance == 0) & ~np.isnan(usual), usual, mean)
-        unusual = ((known != usual) & ~np.isnan(known)).sum(0).astype(np.float64)
-        away = np.where(np.isnan(known), 0.0, known - mean)
-        first = np.where(variance > 0, (away != 0).argmax(0), 0) if len(rows) else None
-        sign = np.ones(len(mean)) if first is None else np.where(away[first, np.arange(len(mean))] < 0, -1.0, 1.0)
+        count, unusual, mean, variance, kurtosis, sign, usual = np.hstack(
+            [_first_statistics(without_extremes(columns)) for columns in column_blocks(rows)]
+        )
         values = np.zeros((FRAME_ROWS, len(mean)), dtype)
         values[1], values[3] = sign, usual
-        fourth = np.square(away * away).sum(0) / np.maximum(count, 1)  # powers are far slower
-        kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
         frame = cls(aligned_copy(values), count, unusual, mean, variance, kurtosis, np.zeros(len(mean)))
         frame._settle()
         return frame
@@ -290,6 +280,31 @@ class Frame:
         if any(array.shape != values.shape[1:] for array in own):
             raise ValueError(f"statistics of the frame do not have the shape ({values.shape[1]},)")
         return cls(values, *own)
+
+
+def _first_statistics(known: Numbers) -> Numbers:
+    """Return statistics of the first rows (N, D): (7, D).
+
+    They are numbers of values and of unusual ones, mean, variance, kurtosis, sign of the first deviation, usual value.
+    """
+    there = ~np.isnan(known)
+    count = there.sum(0).astype(np.float64)
+    some = np.maximum(count, 1)
+    mean = np.where(there, known, 0.0).sum(0) / some
+    away = np.where(there, known - mean, 0.0)
+    variance = np.square(away).sum(0) / some
+    variance[variance <= (ROUNDING["d"] * mean) ** 2] = 0.0
+    usual = usual_values(known)
+    mean = np.where((variance == 0) & ~np.isnan(usual), usual, mean)
+    unusual = ((known != usual) & there).sum(0)
+    away = np.where(there, known - mean, 0.0)
+    sign = np.ones(len(mean))
+    if len(known):
+        first = np.where(variance > 0, (away != 0).argmax(0), 0)
+        sign[away[first, np.arange(len(mean))] < 0] = -1.0
+    fourth = np.square(away * away).sum(0) / some  # powers are far slower
+    kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
+    return np.array([count, unusual, mean, variance, kurtosis, sign, usual])
 
 
 def usual_values(rows: Numbers) -> Numbers:

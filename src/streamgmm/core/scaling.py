@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ NARROW = 0.2  # of 1/precision_max: features whose variance is all below it look
 SCALINGS = ("none", "minmax", "standard")
 CORE, LEAST_DISTINCT = 0.4, 10  # share of the distinct values that are the core of a feature, if it has so many
 DOUBTFUL = 0.1  # share of values far from the core that may be data or a burst
+BLOCK = 128  # columns that are looked at together
 EXTREME = 1000.0  # times the interquartile range from the median: values farther away are ignored
 
 
@@ -95,7 +97,25 @@ def _quantiles(rows: npt.NDArray[np.float64], shares: tuple[float, ...]) -> list
 
 def may_hold_a_burst(rows: npt.NDArray[Any]) -> bool:
     """Return whether many values of a feature are so far from others that one kind of them may be a burst."""
-    columns = np.sort(without_extremes(rows.astype(np.float64)).T, axis=1)  # NaN comes last
+    return any(_may_hold_a_burst(columns) for columns in column_blocks(rows))
+
+
+def column_blocks(rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield blocks of the columns of rows (N, D): what is computed for a block fits into the cache."""
+    for start in range(0, max(rows.shape[1], 1), BLOCK):
+        yield rows[:, start : start + BLOCK].astype(np.float64)
+
+
+def _may_hold_a_burst(rows: npt.NDArray[np.float64]) -> bool:
+    gaps = np.diff(np.sort(rows.T, axis=1), axis=1)
+    gaps[~(gaps > 0)] = np.inf
+    smallest, width = gaps.min(1, initial=np.inf), gaps.sum(1, where=gaps < np.inf)
+    wide = width > EXTREME * int(CORE * LEAST_DISTINCT) * smallest  # a core has so many gaps at least
+    return bool(wide.any()) and _is_divided(rows[:, wide])
+
+
+def _is_divided(rows: npt.NDArray[np.float64]) -> bool:
+    columns = np.sort(without_extremes(rows).T, axis=1)  # NaN comes last
     repeated = np.zeros(columns.shape, np.bool_)
     repeated[:, 1:] = columns[:, 1:] == columns[:, :-1]
     distinct = np.sort(np.where(repeated, np.nan, columns), axis=1)

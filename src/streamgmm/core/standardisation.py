@@ -165,7 +165,7 @@ class Standardisation:
             return
         assert main.frame is not None
         self._frame.values = main.frame
-        self._next_look = control.samples + min(LONGEST, control.samples // 10)
+        self._next_look = control.samples + min(LONGEST, control.samples // 5)
         if control.samples < self._next_update and not self._frame.is_urgent(self._every):
             return
         rarest = max(LONGEST, min(RAREST, self._rule.memory / 10))
@@ -194,10 +194,9 @@ class Standardisation:
             state = state.map_tensors(lambda t: kind.forget_features(t, move.fresh))
             rule.on_new_features(state)
         if rule.holds_scales(main.state):  # scales are a choice then, not an estimate
-            values = kind.initial(tensors["means"], None, HELD_PRECISION)
-            main.parameters, main.state = Parameters(kind, values, old.logits), state
-        else:
-            main.parameters, main.state = old.with_tensors(tensors), state
+            for name, values in kind.initial(tensors["means"], None, HELD_PRECISION).items():
+                tensors[name][...] = values
+        main.parameters, main.state = old.with_tensors(tensors), state
         kind.clip(main.parameters, self._bounds)
 
     def refine(self, main: Replica, control: Control, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.tensors import Layout, Tensors
+from streamgmm.core.tensors import Layout, Tensors, row_blocks
 from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
 
@@ -230,10 +230,12 @@ class Diagonal(Covariance):
         return moments["variances"]
 
     def expected_losses(self, parameters: Parameters, moments: Tensors, component: int) -> npt.NDArray[np.float64]:
-        apart = (parameters.means - parameters.means[component]).astype(np.float64)
-        squares = parameters["scales"].astype(np.float64) ** 2
-        spread = moments["variances"][component] + apart**2
-        return np.asarray((squares * spread).sum(1) - 2 * parameters.log_dets)
+        means, scales, found = parameters.means, parameters["scales"], np.empty(len(parameters))
+        for part in row_blocks(means):
+            apart = (means[part] - means[component]).astype(np.float64)
+            spread = moments["variances"][component] + apart**2
+            found[part] = (scales[part].astype(np.float64) ** 2 * spread).sum(1)
+        return np.asarray(found - 2 * parameters.log_dets)
 
 
 def _squares(scales: Floats) -> Floats:

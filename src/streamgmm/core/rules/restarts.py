@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.tensors import Tensors
+from streamgmm.core.tensors import Tensors, row_blocks
 from streamgmm.native import Floats
 
 if TYPE_CHECKING:
@@ -82,8 +82,11 @@ def _move_beside(
 
 def unusual_spread(variances: Floats, typical: Floats, precision_max: float) -> npt.NDArray[np.float64]:
     """[E19] What a sample of each component would gain if its spread became ``typical`` (D,), in half nats: (K,)."""
-    own, others = np.maximum(variances, 1 / precision_max), np.maximum(typical, 1 / precision_max)
-    return np.maximum(np.log(own / others), 0).sum(1, dtype=np.float64)
+    others, found = np.maximum(typical, 1 / precision_max), np.empty(len(variances))
+    for part in row_blocks(variances):
+        own = np.maximum(variances[part], 1 / precision_max)
+        found[part] = np.maximum(np.log(own / others), 0).sum(1, dtype=np.float64)
+    return found
 
 
 def need(parameters: Parameters, moments: Tensors, component: int) -> float:

@@ -105,9 +105,10 @@ inline void sum_row(const Input<T> &x, std::size_t n, std::size_t features, std:
         auto unusual = unusual_values(frame, row, start, count(start));
         for (std::size_t d = start + lanes; d < stop; d += lanes) unusual |= unusual_values(frame, row, d, count(d));
         if (!all && !any_lane(unusual)) continue;
-        const auto every_lane = (unusual & 0) - 1;
-        for (std::size_t d = start; d < stop; d += lanes)
-            sum_values(frame, row, d, count(d), all ? every_lane : unusual_values(frame, row, d, count(d)));
+        for (std::size_t d = start; d < stop; d += lanes) {
+            unusual = unusual_values(frame, row, d, count(d));
+            if (all || any_lane(unusual)) sum_values(frame, row, d, count(d), all ? (unusual & 0) - 1 : unusual);
+        }
     }
 }
 
