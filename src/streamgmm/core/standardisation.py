@@ -28,7 +28,7 @@ HELD_PRECISION = 20.0  # of samples, while the annealing is wide; the largest on
 PRIOR_EXPECTS = 0.3  # of a feature's variance in a component
 UNUSUAL = 0.3  # unusual values of a feature that the prior counts like: at least one sample
 HEAVY_TAILED = 0.05  # samples that it counts like for each unit of excess kurtosis: variances of heavy tails are noisy
-LOCKED = 1e15  # weight of the prior on a feature that has not varied; its square fits into float32
+LOCKED = 1e30  # weight of the prior on a feature that has not varied
 
 
 def bounds_of_samples(rule: Rule[Any]) -> Bounds:

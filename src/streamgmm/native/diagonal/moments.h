@@ -38,10 +38,12 @@ template <class T> struct Blend {
     const T *prior; // as in Moments; null leaves variances as they are
 };
 
+// Beyond these, evidence or a prior decides alone. Products of both stay finite in float32.
+constexpr double most_evidence = 1e12, heaviest_prior = 1e15;
+
 template <class T> inline Blend<T> blend(const Moments<T> &moments, std::size_t k) {
     if (!moments.prior) return {T(0), nullptr};
-    const double most = 1e12; // a prior no longer shows, and powers stay finite
-    return {T(moments.evidence[k] < most ? moments.evidence[k] : most), moments.prior};
+    return {T(moments.evidence[k] < most_evidence ? moments.evidence[k] : most_evidence), moments.prior};
 }
 
 // [E24] Scales from variances and a prior: n (n a)^(-1/2) is (a / n)^(-1/2), without a division.
@@ -50,10 +52,12 @@ template <class T>
 inline Pack<T> blended_scales(const Pack<T> &v, const Blend<T> &with, std::size_t d, std::size_t stride) {
     const Pack<T> expected = load(with.prior + d), weight = load(with.prior + stride + d),
                   added = load(with.prior + 2 * stride + d), smallest = load(with.prior + 3 * stride + d);
+    const auto heaviest = typename Lanes<T>::vector{} + T(heaviest_prior);
     Pack<T> s;
     UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-        const auto n = with.evidence + weight.v[i], least = n * smallest.v[i];
-        const auto a = with.evidence * v.v[i] + weight.v[i] * expected.v[i] + n * added.v[i];
+        const auto w = weight.v[i] < heaviest ? weight.v[i] : heaviest;
+        const auto n = with.evidence + w, least = n * smallest.v[i];
+        const auto a = with.evidence * v.v[i] + w * expected.v[i] + n * added.v[i];
         s.v[i] = n * inverse_root<T>(n * (a > least ? a : least));
     }
     return s;

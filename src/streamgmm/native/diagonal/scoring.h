@@ -57,8 +57,7 @@ inline void compare(const T *x, const T *means, const T *scales, std::size_t cou
 // [E2] Score of component k at a squared distance.
 template <class T>
 inline double score_at(const Model<T> &m, const double *log_weights, std::size_t k, double distance) {
-    const double constant = -0.5 * log_two_pi * double(m.features);
-    return log_weights[k] + (constant + m.log_dets[k] - 0.5 * bounded<T>(distance));
+    return log_weights[k] + (m.constant + m.log_dets[k] - 0.5 * bounded<T>(distance));
 }
 
 // [E2] Scores of all components for one sample.  IN x (padded), OUT scores[components].

@@ -10,6 +10,8 @@ template <class T> struct Model {
     T *means, *scales;         // [components, stride]
     double *logits, *log_dets; // [components]
     std::size_t components, features, stride;
+    double constant; // of log-densities: -log(2 pi) / 2 for each feature. As an expression, it would be fused with a
+                     // sum here and not there, and scores of the same sample would differ
 };
 
 // Running moments of each component, which the natural rule and stochastic EM learn instead of following gradients.
