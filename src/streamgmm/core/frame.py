@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.scaling import column_blocks, without_extremes
+from streamgmm.core.scaling import column_blocks, without_absurd_rows
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 
 Numbers = npt.NDArray[np.float64]
@@ -60,9 +60,9 @@ class Frame:
 
     @classmethod
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
-        """Return the frame that the first rows (N, D) suggest; NaN and extreme values are ignored."""
+        """Return the frame that the first rows (N, D) suggest; NaN, extreme values and absurd rows are ignored."""
         count, unusual, mean, variance, kurtosis, sign, usual = np.hstack(
-            [_first_statistics(without_extremes(columns)) for columns in column_blocks(rows)]
+            [_first_statistics(columns) for columns in column_blocks(without_absurd_rows(rows))]
         )
         values = np.zeros((FRAME_ROWS, len(mean)), dtype)
         values[1], values[3] = sign, usual

@@ -81,6 +81,21 @@ def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(far, np.nan, rows)
 
 
+def without_absurd_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Replace extreme values by NaN, and all values of rows that are extreme in half of the features that vary.
+
+    Where all other rows are equal, nothing tells that the values of such a row are extreme.
+    """
+    known = np.hstack([without_extremes(columns) for columns in column_blocks(rows)])
+    extreme = np.isnan(known) & ~np.isnan(rows)
+    if (suspect := extreme.any(1)).any() and not suspect.all():
+        others = known[~suspect]
+        varies = np.fmin.reduce(others) < np.fmax.reduce(others)  # false for features without any value
+        if varies.any():
+            known[extreme[:, varies].mean(1) >= 0.5] = np.nan
+    return known
+
+
 def _quantiles(rows: npt.NDArray[np.float64], shares: tuple[float, ...]) -> list[npt.NDArray[np.float64]]:
     """Return quantiles of each column of rows (N, D), ignoring NaN: many times as fast as those of NumPy."""
     columns = np.sort(rows.T, axis=1)  # NaN comes last

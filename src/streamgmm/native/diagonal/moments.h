@@ -38,12 +38,15 @@ template <class T> struct Blend {
     const T *prior; // as in Moments; null leaves variances as they are
 };
 
-// Beyond these, evidence or a prior decides alone. Products of both stay finite in float32.
-constexpr double most_evidence = 1e12, heaviest_prior = 1e15;
+// Beyond these, evidence or a prior decides alone. Products of both stay finite.
+template <class T> constexpr double most_evidence = 1e100;
+template <class T> constexpr double heaviest_prior = 1e100;
+template <> constexpr double most_evidence<float> = 1e12;
+template <> constexpr double heaviest_prior<float> = 1e15;
 
 template <class T> inline Blend<T> blend(const Moments<T> &moments, std::size_t k) {
     if (!moments.prior) return {T(0), nullptr};
-    return {T(moments.evidence[k] < most_evidence ? moments.evidence[k] : most_evidence), moments.prior};
+    return {T(moments.evidence[k] < most_evidence<T> ? moments.evidence[k] : most_evidence<T>), moments.prior};
 }
 
 // [E24] Scales from variances and a prior: n (n a)^(-1/2) is (a / n)^(-1/2), without a division.
@@ -52,7 +55,7 @@ template <class T>
 inline Pack<T> blended_scales(const Pack<T> &v, const Blend<T> &with, std::size_t d, std::size_t stride) {
     const Pack<T> expected = load(with.prior + d), weight = load(with.prior + stride + d),
                   added = load(with.prior + 2 * stride + d), smallest = load(with.prior + 3 * stride + d);
-    const auto heaviest = typename Lanes<T>::vector{} + T(heaviest_prior);
+    const auto heaviest = typename Lanes<T>::vector{} + T(heaviest_prior<T>);
     Pack<T> s;
     UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
         const auto w = weight.v[i] < heaviest ? weight.v[i] : heaviest;
