@@ -156,7 +156,7 @@ def scales(quick: bool) -> list[Table]:
     """
     table = Table(
         "Raw data",
-        "The natural rule, control included: time per sample with `scale=\"auto\"`, the default, ÷ that with "
+        'The natural rule, control included: time per sample with `scale="auto"`, the default, ÷ that with '
         '`scale="none"`. The first samples include the first frame and the annealing.',
         ["data", "K", "the first 20 000", "once annealed"],
     )

@@ -233,6 +233,10 @@ class Covariance(ABC):
         """[E28] Move variances by shares (K,) towards those of all components together, in place."""
         return
 
+    def inflate(self, parameters: Parameters, factors: npt.NDArray[np.float64]) -> None:
+        """[E28] Multiply the covariances of components by factors (K,), in place."""
+        return
+
     def limit_precisions(self, parameters: Parameters, most: npt.NDArray[np.float64]) -> None:
         """Bring the precision of each feature (D,) below a limit, in place."""
         raise ValueError(f"covariance_type={self.name!r} does not support scale='auto'; use scale='none'.")

@@ -54,7 +54,7 @@ def recruit(state: NaturalState, parameters: Parameters, component: int, context
 
 
 def median(rows: Floats) -> Floats:
-    """Return the median of each column of rows (K, D), to the last bit that of NumPy, which takes five times as long."""
+    """Return the median of each column of rows (K, D): that of NumPy to the last bit, in a fifth of its time."""
     columns, half = np.sort(rows.T, axis=1), len(rows) // 2
     middle: Floats = (columns[:, half] + columns[:, (len(rows) - 1) // 2]) / 2
     return middle
