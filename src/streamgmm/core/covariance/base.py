@@ -233,9 +233,9 @@ class Covariance(ABC):
         """[E28] Move variances by shares (K,) towards those of all components together, in place."""
         return
 
-    def inflate(self, parameters: Parameters, factors: npt.NDArray[np.float64]) -> None:
-        """[E28] Multiply the covariances of components by factors (K,), in place."""
-        return
+    def inflate(self, moments: Tensors, factors: npt.NDArray[np.float64]) -> Tensors:
+        """[E28] Return moments with the covariances of components multiplied by factors (K,)."""
+        return moments
 
     def limit_precisions(self, parameters: Parameters, most: npt.NDArray[np.float64]) -> None:
         """Bring the precision of each feature (D,) below a limit, in place."""

@@ -164,9 +164,10 @@ class Diagonal(Covariance):
         parameters["scales"][:] = np.exp((1 - shares[:, None]) * np.log(scales) + shares[:, None] * together)
         parameters.refresh()
 
-    def inflate(self, parameters: Parameters, factors: npt.NDArray[np.float64]) -> None:
-        parameters["scales"][:] /= np.sqrt(factors)[:, None]
-        parameters.refresh()
+    def inflate(self, moments: Tensors, factors: npt.NDArray[np.float64]) -> Tensors:
+        wider = moments.copy()
+        wider["variances"][:] *= factors[:, None]
+        return wider
 
     def limit_precisions(self, parameters: Parameters, most: npt.NDArray[np.float64]) -> None:
         np.minimum(parameters["scales"], np.sqrt(most).astype(parameters.dtype), out=parameters["scales"])

@@ -188,15 +188,15 @@ class Natural(Rule[NaturalState]):
     def set_covariances(self, state: NaturalState, parameters: Parameters, context: Context) -> bool:
         if state.prior is None:
             return context.annealed
-        every = range(len(parameters))
-        parameters.kind.set_from_moments(parameters, state.moments, context.bounds, every, state.prior)
-        weight = POOLED**2 * (1 - state.growth)
-        if weight > 0:  # a few samples tell less about a component than all components together do
-            effective = np.minimum(state.prior.evidence, (2 - state.growth) * state.counts)
-            parameters.kind.pool_variances(parameters, weight / (effective**2 + weight))
+        kind, moments, weight = parameters.kind, state.moments, POOLED**2 * (1 - state.growth)
+        effective = np.minimum(state.prior.evidence, (2 - state.growth) * state.counts)
+        if weight > 0:
             # means of n samples are uncertain, and variances about them too small: by (n + 1)/n and (n - 1)/n
             n = np.maximum(effective, FEWEST)
-            parameters.kind.inflate(parameters, (n + 1) / (n - 1))
+            moments = kind.inflate(moments, (n + 1) / (n - 1))
+        kind.set_from_moments(parameters, moments, context.bounds, range(len(parameters)), state.prior)
+        if weight > 0:  # a few samples tell less about a component than all components together do
+            kind.pool_variances(parameters, weight / (effective**2 + weight))
         return True
 
     def restarted(self, state: NaturalState, parameters: Parameters) -> NaturalState:

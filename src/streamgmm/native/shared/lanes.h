@@ -16,10 +16,8 @@
 
 #if defined(__clang__)
 #define UNROLLED_FOR _Pragma("unroll") for
-#define INDEPENDENT_FOR _Pragma("clang loop vectorize(assume_safety)") for
 #else
 #define UNROLLED_FOR _Pragma("GCC unroll 16") for
-#define INDEPENDENT_FOR _Pragma("GCC ivdep") for
 #endif
 
 // Everything that the loops use has internal linkage: the linker must never replace one object's code by another's.

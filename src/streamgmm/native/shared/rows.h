@@ -78,7 +78,7 @@ inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std
     if (!x.frame.shift) return;
     // a loop of its own: fused with the product above, bytes would differ from the numbers they are
     const T *shift = x.frame.shift, *unit = x.frame.unit, *active = x.frame.active;
-    INDEPENDENT_FOR(std::size_t d = 0; d < features; ++d) {
+    for (std::size_t d = 0; d < features; ++d) {
         const T z = (to[d] - shift[d]) * unit[d];
         to[d] = active[d] != T(0) || z != z ? z : T(0);
     }
