@@ -14,6 +14,7 @@ GROUPS = {
     "limits": steps.limits,
     "abandoning": steps.abandoning,
     "batches": steps.batches,
+    "scales": steps.scales,
     "peers": alternatives.sample_by_sample,
     "scoring": alternatives.scoring,
     "threads": threads.two_threads,

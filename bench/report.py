@@ -19,6 +19,7 @@ ORDER = [
     "Batch 1 against the memory limit",
     "Cost per sample over sizes",
     "Early abandoning",
+    "Raw data",
     "Sample by sample",
     "Until as good as batch EM",
     "Scoring",

@@ -144,3 +144,25 @@ def batches(quick: bool) -> list[Table]:
     for (rule, size), row in cells.items():
         table.add(rule, size, *row)
     return [table]
+
+
+def scales(quick: bool) -> list[Table]:
+    """Compare the time per sample of raw data (``scale="auto"``) with that of ``scale="none"``.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to measure fewer numbers of components.
+    """
+    table = Table(
+        "Raw data",
+        'The natural rule, control included: time per sample with `scale="auto"`, the default, ÷ that with '
+        '`scale="none"`. The first samples include the first frame and the annealing.',
+        ["data", "K", "the first 20 000", "once annealed"],
+    )
+    for components in (64,) if quick else (16, 64, 256):
+        found, x = work.images()
+        first = rates({scale: work.begun(x, scale, components) for scale in ("none", "auto")}, seconds=0.0)
+        later = rates({scale: work.continued(x, scale, components) for scale in ("none", "auto")}, seconds=0.3)
+        table.add(found, components, ratio(first["none"], first["auto"]), ratio(later["none"], later["auto"]))
+    return [table]

@@ -132,3 +132,45 @@ def trained(rule: str, x: np.ndarray, sigma: float, batch_size: int, components:
         return float(len(x))
 
     return work
+
+
+def begun(x: np.ndarray, scale: str, components: int = 64) -> Work:
+    """Return a case that trains from the start.
+
+    Parameters
+    ----------
+    x : array of shape (N, D)
+        Samples.
+    scale : {"auto", "none"}
+        How raw data are scaled.
+    components : int, default=64
+        Number of components.
+    """
+
+    def work() -> float:
+        Trainer(Settings(components, scale=scale), x.shape[1], x.dtype, engine=Serial(), seed=0).feed(x)
+        return float(len(x))
+
+    return work
+
+
+def continued(x: np.ndarray, scale: str, components: int = 64) -> Work:
+    """Return a case that trains on, after a pass over x that ended the annealing.
+
+    Parameters
+    ----------
+    x : array of shape (N, D)
+        Samples.
+    scale : {"auto", "none"}
+        How raw data are scaled.
+    components : int, default=64
+        Number of components.
+    """
+    trainer = Trainer(Settings(components, scale=scale), x.shape[1], x.dtype, engine=Serial(), seed=0)
+    trainer.feed(x)
+
+    def work() -> float:
+        trainer.feed(x[:5000])
+        return 5000.0
+
+    return work

@@ -118,6 +118,20 @@ def test_sums_go_on_from_call_to_call(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_rows_without_influence_are_not_summed(width: str, rule: str, batch_size: int) -> None:
+    rng = np.random.default_rng(4)
+    p, frame = random_mixture(rng, 5, 33), frame_of(rng, 33, np.float64)
+    frame[4] = 1e300  # nothing is far
+    x = rows_in(frame, rng.normal(0, 1, (96, 33)))
+    x[[5, 60]] = rows_in(frame, np.full((2, 33), 1e9))
+    own = frame.copy()
+    learned(rule, p, x, 0.01, batch_size=batch_size, frame=own, typical_loss=np.array([100.0, -60, 20, 1, 0]))
+    expected = eq.frame_sums(np.delete(x, [5, 60], 0), *frame[:5])
+    np.testing.assert_allclose(own[FRAME_SUMS:], expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("features", [1, 33, 784])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.scaling import without_extremes
+from streamgmm.core.scaling import column_blocks, without_absurd_rows
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 
 Numbers = npt.NDArray[np.float64]
@@ -56,25 +56,16 @@ class Frame:
     def __init__(self, values: Floats, *statistics: Numbers) -> None:
         self.values = values
         self.count, self.unusual, self.mean, self.variance, self.kurtosis, self.doubts = statistics
+        self._log_volume: float | None = None  # known once someone asks
 
     @classmethod
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
-        """Return the frame that the first rows (N, D) suggest; NaN and extreme values are ignored."""
-        known = without_extremes(rows.astype(np.float64))
-        count = (~np.isnan(known)).sum(0).astype(np.float64)
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
-            mean, variance = np.nan_to_num(np.nanmean(known, axis=0)), np.nan_to_num(np.nanvar(known, axis=0))
-        variance[variance <= (ROUNDING["d"] * mean) ** 2] = 0.0
-        usual = usual_values(known)
-        mean = np.where((variance == 0) & ~np.isnan(usual), usual, mean)
-        unusual = ((known != usual) & ~np.isnan(known)).sum(0).astype(np.float64)
-        away = np.where(np.isnan(known), 0.0, known - mean)
-        first = np.where(variance > 0, (away != 0).argmax(0), 0) if len(rows) else None
-        sign = np.ones(len(mean)) if first is None else np.where(away[first, np.arange(len(mean))] < 0, -1.0, 1.0)
+        """Return the frame that the first rows (N, D) suggest; NaN, extreme values and absurd rows are ignored."""
+        count, unusual, mean, variance, kurtosis, sign, usual = np.hstack(
+            [_first_statistics(columns) for columns in column_blocks(without_absurd_rows(rows))]
+        )
         values = np.zeros((FRAME_ROWS, len(mean)), dtype)
         values[1], values[3] = sign, usual
-        fourth = (away**4).sum(0) / np.maximum(count, 1)
-        kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
         frame = cls(aligned_copy(values), count, unusual, mean, variance, kurtosis, np.zeros(len(mean)))
         frame._settle()
         return frame
@@ -116,7 +107,9 @@ class Frame:
     @property
     def log_volume(self) -> float:
         """What a log-likelihood of samples gains when it is expressed for rows: Σ log |unit|."""
-        return float(np.log(np.abs(self.unit))[self.varies].sum())
+        if self._log_volume is None:
+            self._log_volume = float(np.log(np.abs(self.unit))[self.varies].sum())
+        return self._log_volume
 
     def samples_of_rows(self, rows: npt.NDArray[Any]) -> Numbers:
         """Return rows (N, D) as samples; a feature that has not varied yet is 0."""
@@ -128,13 +121,25 @@ class Frame:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
             mean = np.nanmean(rows, axis=0)
             away = (rows - mean) * unit  # in deviations, so that powers stay finite
-            square, fourth = np.nanmean(away**2, axis=0), np.nanmean(away**4, axis=0)
+            square, fourth = np.nanmean(away**2, axis=0), np.nanmean(np.square(away * away), axis=0)
         known = self.varies & (square > 0)
         square = np.where(known, square, 1.0)
         self.mean, self.variance = np.where(known, mean, self.mean), np.where(known, square / unit**2, self.variance)
         self.kurtosis = np.where(known, fourth / square**2, self.kurtosis)
         self._settle()
         return Move((self.shift - shift) * unit, self.unit / unit, np.zeros(len(unit), np.bool_))
+
+    def is_urgent(self, every: int) -> bool:
+        """Return whether what the kernel has summed cannot wait: a feature wakes, or many values are far away.
+
+        Parameters
+        ----------
+        every : int
+            One step in so many was summed.
+        """
+        far, squares = self.values[FRAME_SUMS + 2], self.values[FRAME_SUMS + 5]
+        woke = ((squares > 0) & ~self.varies).any()
+        return bool(woke or far.max() * every >= PATIENCE or self.doubts.any())
 
     def update(self, memory: float, every: int) -> Move | None:
         """End a period: take in what the kernel has summed; return how the frame moves, if it does.
@@ -199,11 +204,15 @@ class Frame:
         Each step that was summed stands for ``every`` of them. Unusual values of watched features were summed always.
         """
         sums = self.values[FRAME_SUMS:].astype(np.float64)
+        if every == 1:
+            return sums
         watched = self.values[2] != 1
-        value = np.where(watched, (np.nan_to_num(self.values[3].astype(np.float64)) - self.shift) * self.unit, 0.0)
-        none = np.zeros_like(value)
-        usual = (sums[0] - sums[1]) * np.array([none + 1, none, none, none, value, value**2, value**4])
-        return np.where(watched, sums + (every - 1) * usual, every * sums)
+        value = (np.nan_to_num(self.values[3].astype(np.float64)) - self.shift) * self.unit
+        missed = np.where(watched, (every - 1) * (sums[0] - sums[1]), 0.0)  # usual values of watched features
+        sums *= np.where(watched, 1.0, every)
+        for row, power in zip((0, 4, 5, 6), (1.0, value, value**2, np.square(value * value)), strict=True):
+            sums[row] += missed * power
+        return sums
 
     def _merge_kurtosis(self, known: Numbers, fourth: Numbers, square: Numbers, memory: float) -> None:
         """Add the fourth powers of new values, about the present location, to the running ones."""
@@ -229,21 +238,25 @@ class Frame:
     def _move(
         self, shift: Numbers, unit: Numbers, fresh: npt.NDArray[np.bool_], anyway: npt.NDArray[np.bool_]
     ) -> Move | None:
-        ratio = np.where(self.varies, self.variance * unit**2, 1.0)
-        far = np.where(self.varies, np.abs((self.mean - shift) * unit), 0.0)
-        if not (anyway.any() or (far > FAR).any() or (ratio > WIDE).any() or (ratio < 1 / WIDE).any()):
+        """Settle features that the frame no longer fits, or that move ``anyway``; others keep location and unit."""
+        ratio = self.variance * (unit * unit)
+        unfit = (np.abs((self.mean - shift) * unit) > FAR) | (ratio > WIDE) | (ratio < 1 / WIDE)
+        moves = anyway | (self.varies & unfit)
+        if not moves.any():
             self._watch()
             return None
-        self._settle()
+        self._settle(moves)
         return Move((self.shift - shift) * unit, self.unit / unit, fresh)
 
-    def _settle(self) -> None:
-        """Set location, unit, activity and clip of each feature from the running statistics."""
+    def _settle(self, moves: npt.NDArray[np.bool_] | None = None) -> None:
+        """Set location and unit, of all features or of those that move, and watch them."""
         # where nothing varies yet, a unit in which any change shows
         still = np.where(self.mean != 0, 1 / np.where(self.mean != 0, np.abs(self.mean), 1.0), 1.0)
         unit = np.where(self.varies, 1 / np.sqrt(np.where(self.varies, self.variance, 1.0)), still)
-        sign = np.sign(self.values[1])
-        self.values[0], self.values[1] = self.mean, sign * unit
+        chosen = slice(None) if moves is None else moves
+        self.values[0, chosen] = self.mean[chosen]
+        self.values[1, chosen] = (np.sign(self.values[1]) * unit)[chosen]
+        self._log_volume = None
         self._watch()
 
     def _watch(self) -> None:
@@ -267,6 +280,31 @@ class Frame:
         if any(array.shape != values.shape[1:] for array in own):
             raise ValueError(f"statistics of the frame do not have the shape ({values.shape[1]},)")
         return cls(values, *own)
+
+
+def _first_statistics(known: Numbers) -> Numbers:
+    """Return statistics of the first rows (N, D): (7, D).
+
+    They are numbers of values and of unusual ones, mean, variance, kurtosis, sign of the first deviation, usual value.
+    """
+    there = ~np.isnan(known)
+    count = there.sum(0).astype(np.float64)
+    some = np.maximum(count, 1)
+    mean = np.where(there, known, 0.0).sum(0) / some
+    away = np.where(there, known - mean, 0.0)
+    variance = np.square(away).sum(0) / some
+    variance[variance <= (ROUNDING["d"] * mean) ** 2] = 0.0
+    usual = usual_values(known)
+    mean = np.where((variance == 0) & ~np.isnan(usual), usual, mean)
+    unusual = ((known != usual) & there).sum(0)
+    away = np.where(there, known - mean, 0.0)
+    sign = np.ones(len(mean))
+    if len(known):
+        first = np.where(variance > 0, (away != 0).argmax(0), 0)
+        sign[away[first, np.arange(len(mean))] < 0] = -1.0
+    fourth = np.square(away * away).sum(0) / some  # powers are far slower
+    kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
+    return np.array([count, unusual, mean, variance, kurtosis, sign, usual])
 
 
 def usual_values(rows: Numbers) -> Numbers:

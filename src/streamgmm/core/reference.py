@@ -232,10 +232,11 @@ def influence(loss: float, typical: Typical, D: int) -> tuple[float, float, Typi
     """
     n, level, deviation, room, outside = typical
     deviation = deviation or 1000 * D / 30
-    bound = (room or 1) * 30 * max(deviation, D**0.5)
+    own = 30 * max(deviation, D**0.5)
+    bound = (room or 1) * own
     away = loss - level
     if away < -bound:
-        level, deviation = level - 0.01 * bound, deviation + 0.001 * (bound - deviation)
+        level, deviation = level - 0.01 * bound, deviation + 0.001 * (own - deviation)
         return (bound / away) ** 2, level - bound, (n, level, deviation, 1.02 * room, outside + 1)
     room = room and 1 + (1 - 4e-5) * (room - 1)
     n += 1

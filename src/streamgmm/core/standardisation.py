@@ -22,7 +22,7 @@ from streamgmm.native import Rows, Turn
 
 WARM_UP, LONGEST_WARM_UP = 200, 1600  # rows that are kept until the first frame is known; twice as many if in doubt
 WIDE_BOUNDS = Bounds(1e-5, 1e5)  # of scales, in deviations of a feature, where a prior keeps them apart from zero
-LONGEST = 1000  # samples between two looks at the frame
+LONGEST, RAREST = 1000, 10_000  # samples between two looks at the frame, and between two updates
 ALL_SUMMED = 4000  # samples after which only one step in SPARSE is summed in the frame
 SPARSE = 8
 HELD_PRECISION = 20.0  # of samples, while the annealing is wide; the largest one of rules without a prior
@@ -60,7 +60,7 @@ class Standardisation:
         self._first = PartialBatch(n_features, dtype, LONGEST_WARM_UP)
         self._enough = WARM_UP  # rows for a frame
         self._frame: Frame | None = None
-        self._next_update = 0  # samples at which the frame is looked at again
+        self._next_look = self._next_update = 0  # samples at which the frame is looked at again, and updated
         self._every = 1  # one step in so many is summed in the frame
 
     def __len__(self) -> int:
@@ -160,13 +160,17 @@ class Standardisation:
     def update(self, main: Replica, control: Control) -> None:
         """End a period: move the frame where it no longer fits, and all parameters with it.
 
-        The longer the training, the rarer it is looked at, but at least every ``LONGEST`` samples.
+        The longer the training, the rarer that is. But a look tells at least every ``LONGEST`` samples what is urgent.
         """
-        if self._frame is None or control.samples < self._next_update:
+        if self._frame is None or control.samples < min(self._next_look, self._next_update):
             return
         assert main.frame is not None
-        self._next_update = control.samples + min(LONGEST, control.samples // 10)
         self._frame.values = main.frame
+        self._next_look = control.samples + min(LONGEST, control.samples // 5)
+        if control.samples < self._next_update and not self._frame.is_urgent(self._every):
+            return
+        rarest = max(LONGEST, min(RAREST, self._rule.memory / 10))
+        self._next_update = control.samples + int(min(rarest, control.samples // 4))
         before = self._frame.log_volume
         move = self._frame.update(2 * self.rule.memory, self._every)
         self._every = SPARSE if control.samples >= ALL_SUMMED else 1
@@ -190,10 +194,10 @@ class Standardisation:
             kind.forget_features(tensors, move.fresh)
             state = state.map_tensors(lambda t: kind.forget_features(t, move.fresh))
             rule.on_new_features(state)
-        values = tensors.named()
         if rule.holds_scales(main.state):  # scales are a choice then, not an estimate
-            values = kind.initial(tensors["means"], None, HELD_PRECISION)
-        main.parameters, main.state = Parameters(kind, values, old.logits), state
+            for name, values in kind.initial(tensors["means"], None, HELD_PRECISION).items():
+                tensors[name][...] = values
+        main.parameters, main.state = old.with_tensors(tensors), state
         kind.clip(main.parameters, self._bounds)
 
     def refine(self, main: Replica, control: Control, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
@@ -255,13 +259,19 @@ class Standardisation:
         if self._frame is None:
             return first
         frame = {f"frame.{n}": v for n, v in self._frame.tensors().items()}
-        return {**frame, "frame.next_update": np.array(self._next_update), "frame.every": np.array(self._every)}
+        return {
+            **frame,
+            "frame.next_look": np.array(self._next_look),
+            "frame.next_update": np.array(self._next_update),
+            "frame.every": np.array(self._every),
+        }
 
     def restore(self, tensors: Mapping[str, npt.NDArray[Any]], main: Replica) -> None:
         """Take the state that ``tensors`` describe; raise an exception if they are damaged."""
         own = {n.removeprefix("frame."): v for n, v in tensors.items() if n.startswith("frame.")}
         if own:
-            self._next_update, self._every = int(own["next_update"]), int(own["every"])
+            self._next_look, self._next_update = int(own["next_look"]), int(own["next_update"])
+            self._every = int(own["every"])
             if self._every not in (1, SPARSE):
                 raise ValueError(f"frame.every is {self._every}; expected 1 or {SPARSE}")
             if main.frame is None:

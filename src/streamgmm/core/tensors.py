@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgmm.native import Floats, aligned_copy, padded
+
+BLOCK = 12_000  # numbers of a block: the C library asks the system for larger arrays each time
 
 
 class Layout(NamedTuple):
@@ -75,3 +77,14 @@ class Tensors:
         """Overwrite one component with another."""
         for buffer in self.buffers.values():
             buffer[target] = buffer[source]
+
+
+def row_blocks(rows: Floats) -> Iterator[slice]:
+    """Cut rows (K, D) into blocks whose temporary copies are small: large ones cost more than what is computed.
+
+    >>> list(row_blocks(np.zeros((5, 5000))))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    height = max(1, BLOCK // max(1, rows.shape[1]))
+    for start in range(0, len(rows), height):
+        yield slice(start, start + height)

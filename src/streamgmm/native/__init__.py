@@ -133,6 +133,7 @@ class Samples(NamedTuple):
         not active. Behind them the usual value (or NaN) and the clip; then how many values were summed, how many of
         them were not the usual one, or beyond the clip, and the sum of the latter; then the sums of the first, second
         and fourth power. Values beyond the clip are left out of these where a feature has the activity 1, else clipped.
+        Rows that count less than 1e-8 by [E20] are not summed.
     turn : Turn, default=Turn(0, 1, 1)
         Which steps are summed in the frame.
     """

@@ -236,6 +236,10 @@ class Covariance(ABC):
         """[E28] Move variances by shares (K,) towards those of all components together, in place."""
         return
 
+    def inflate(self, moments: Tensors, factors: npt.NDArray[np.float64]) -> Tensors:
+        """[E28] Return moments with the covariances of components multiplied by factors (K,)."""
+        return moments
+
     def limit_precisions(self, parameters: Parameters, most: npt.NDArray[np.float64]) -> None:
         """Bring the precision of each feature (D,) below a limit, in place."""
         raise ValueError(f"covariance_type={self.name!r} does not support scale='auto'; use scale='none'.")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.tensors import Layout, Tensors
+from streamgmm.core.tensors import Layout, Tensors, row_blocks
 from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
 
@@ -165,6 +165,11 @@ class Diagonal(Covariance):
         parameters["scales"][:] = np.exp((1 - shares[:, None]) * np.log(scales) + shares[:, None] * together)
         parameters.refresh()
 
+    def inflate(self, moments: Tensors, factors: npt.NDArray[np.float64]) -> Tensors:
+        wider = moments.copy()
+        wider["variances"][:] *= factors[:, None]
+        return wider
+
     def limit_precisions(self, parameters: Parameters, most: npt.NDArray[np.float64]) -> None:
         np.minimum(parameters["scales"], np.sqrt(most).astype(parameters.dtype), out=parameters["scales"])
         parameters.refresh()
@@ -180,14 +185,17 @@ class Diagonal(Covariance):
         tensors["scales"][:, features] = np.sqrt(2 * np.pi)
 
     def reframe(self, tensors: Tensors, shift: npt.NDArray[Any], factor: npt.NDArray[Any]) -> Tensors:
+        moves = np.flatnonzero((shift != 0) | (factor != 1))  # often few: the others are left as they are
+        shift, factor, moved = shift[moves], factor[moves], tensors.copy()
         with np.errstate(divide="ignore"):
             changed = {
                 "means": lambda values: (values - shift) * factor,
                 "scales": lambda values: np.where(factor == 0, values, values / np.abs(factor)),
                 "variances": lambda values: values * factor**2,
             }
-            values = {name: changed[name](old.astype(np.float64)) for name, old in tensors.named().items()}
-        return Tensors(tensors.layout, values, tensors.dtype)
+            for name in tensors.layout:
+                moved[name][:, moves] = changed[name](moved[name][:, moves].astype(np.float64))
+        return moved
 
     def set_components(
         self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds
@@ -228,10 +236,12 @@ class Diagonal(Covariance):
         return moments["variances"]
 
     def expected_losses(self, parameters: Parameters, moments: Tensors, component: int) -> npt.NDArray[np.float64]:
-        apart = (parameters.means - parameters.means[component]).astype(np.float64)
-        squares = parameters["scales"].astype(np.float64) ** 2
-        spread = moments["variances"][component] + apart**2
-        return np.asarray((squares * spread).sum(1) - 2 * parameters.log_dets)
+        means, scales, found = parameters.means, parameters["scales"], np.empty(len(parameters))
+        for part in row_blocks(means):
+            apart = (means[part] - means[component]).astype(np.float64)
+            spread = moments["variances"][component] + apart**2
+            found[part] = (scales[part].astype(np.float64) ** 2 * spread).sum(1)
+        return np.asarray(found - 2 * parameters.log_dets)
 
 
 def _squares(scales: Floats) -> Floats:

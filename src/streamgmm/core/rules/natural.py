@@ -24,6 +24,7 @@ MANY = 0.05  # share of the components that may be restarted without a visible j
 COUNT_MAX = {"f": 5e4, "d": inf}  # by float type of the moments: shorter steps are rounded away in single precision
 FRESH_COUNT = 10.0  # largest count of components that must learn a new feature
 POOLED = 20.0  # samples from which a component's own variances tell more than those of all components, while it grows
+FEWEST = 5.0  # samples that a component's mean counts like at least, when its answers allow for its uncertainty
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
 
 
@@ -187,12 +188,15 @@ class Natural(Rule[NaturalState]):
     def set_covariances(self, state: NaturalState, parameters: Parameters, context: Context) -> bool:
         if state.prior is None:
             return context.annealed
-        every = range(len(parameters))
-        parameters.kind.set_from_moments(parameters, state.moments, context.bounds, every, state.prior)
-        weight = POOLED**2 * (1 - state.growth)
+        kind, moments, weight = parameters.kind, state.moments, POOLED**2 * (1 - state.growth)
+        effective = np.minimum(state.prior.evidence, (2 - state.growth) * state.counts)
+        if weight > 0:
+            # means of n samples are uncertain, and variances about them too small: by (n + 1)/n and (n - 1)/n
+            n = np.maximum(effective, FEWEST)
+            moments = kind.inflate(moments, (n + 1) / (n - 1))
+        kind.set_from_moments(parameters, moments, context.bounds, range(len(parameters)), state.prior)
         if weight > 0:  # a few samples tell less about a component than all components together do
-            effective = np.minimum(state.prior.evidence, (2 - state.growth) * state.counts)
-            parameters.kind.pool_variances(parameters, weight / (effective**2 + weight))
+            kind.pool_variances(parameters, weight / (effective**2 + weight))
         return True
 
     def restarted(self, state: NaturalState, parameters: Parameters) -> NaturalState:

@@ -85,19 +85,22 @@ template <class T> inline void prepare(const Model<T> &m, const Input<T> &x, Scr
 template <class T> constexpr double negligible_share = 36.04365338911715;
 template <> constexpr double negligible_share<float> = 15.942385152878742;
 
+// Full distances are computed one by one, the most promising component first, until so many were; then in fours.
+constexpr std::size_t looks_one_by_one = 16;
+
 // The best component for one sample, and its score. Where samples are shared out, scratch.exact gets the scores of all
 // components within reach of the best.  IN x (padded), OUT best.
 template <class T>
 inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_weights, Scratch<T> &scratch,
                              double *best) {
     Scout<T> &scout = scratch.scout;
-    double *partial = scratch.scores, *bound = scratch.pair;
+    double *partial = scratch.scores, *bound = scratch.pair, *likely = scratch.pair + m.components;
     std::uint32_t *left = scout.left;
-    std::size_t winner = 0, count = 0;
+    std::size_t winner = 0, count = m.components;
     const double reach = scratch.soft ? negligible_share<T> : 0;
     *best = -HUGE_VAL;
     for (std::size_t k = 0; scratch.soft && k < m.components; ++k) scratch.exact[k] = -HUGE_VAL;
-    auto look_closely = [&](const std::uint32_t *chosen, std::size_t number) {
+    auto look_closely = [&](const std::uint32_t *chosen, std::size_t number) { // raises the bar for the others
         scout.spent += number * m.stride;
         compare(
             x, m.means, m.scales, m.stride, number, [&](std::size_t i) { return chosen[i] * m.stride; },
@@ -106,21 +109,32 @@ inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_we
                 const double score = score_at(m, log_weights, k, distance);
                 if (score > *best || (score == *best && k < winner)) *best = score, winner = k;
                 scratch.exact[k] = score;
+                bound[k] = -HUGE_VAL;
             });
+    };
+    auto rule_out = [&] { // without a branch, which would be unpredictable
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t k = left[i];
+            left[kept] = k;
+            kept += bound[k] >= *best - reach;
+        }
+        count = kept;
     };
     copy_chosen(scout, x, scout.sample, scout.level);
     scout.spent += m.components * scout.level;
     compare(
         scout.sample, scout.means, scout.scales, scout.level, m.components,
         [&](std::size_t k) { return k * scout.level; }, [&](std::size_t k, double distance) { partial[k] = distance; });
-    for (std::size_t k = 0; k < m.components; ++k) bound[k] = score_at(m, log_weights, k, partial[k] * for_sure<T>);
-    const auto promising = std::uint32_t(argmax(bound, m.components));
-    look_closely(&promising, 1); // raises the bar for the others
-    bound[promising] = -HUGE_VAL;
-    for (std::size_t k = 0; k < m.components; ++k) { // without a branch, which would be unpredictable
-        left[count] = std::uint32_t(k);
-        count += bound[k] >= *best - reach;
+    const double whole = double(m.stride) / double(scout.level); // as if all features were like these
+    for (std::size_t k = 0; k < m.components; ++k) {
+        left[k] = std::uint32_t(k);
+        bound[k] = score_at(m, log_weights, k, partial[k] * for_sure<T>);
+        likely[k] = score_at(m, log_weights, k, partial[k] * whole);
     }
+    const auto promising = std::uint32_t(argmax(likely, m.components));
+    look_closely(&promising, 1);
+    rule_out();
     for (std::size_t level = 1; level < scout_levels; ++level) {
         const std::size_t start = level * m.components * scout.level;
         scout.spent += count * scout.level;
@@ -128,13 +142,15 @@ inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_we
             scout.sample + level * scout.level, scout.means + start, scout.scales + start, scout.level, count,
             [&](std::size_t i) { return left[i] * scout.level; },
             [&](std::size_t i, double distance) { partial[left[i]] += distance; });
-        std::size_t kept = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t k = left[i];
-            left[kept] = k;
-            kept += score_at(m, log_weights, k, partial[k] * for_sure<T>) >= *best - reach;
-        }
-        count = kept;
+        for (std::size_t i = 0; i < count; ++i)
+            bound[left[i]] = score_at(m, log_weights, left[i], partial[left[i]] * for_sure<T>);
+        rule_out();
+    }
+    for (std::size_t looks = 0; count > 0 && looks < looks_one_by_one; ++looks) {
+        std::uint32_t next = left[0];
+        for (std::size_t i = 1; i < count; ++i) next = bound[left[i]] > bound[next] ? left[i] : next;
+        look_closely(&next, 1);
+        rule_out();
     }
     look_closely(left, count);
     if (++scout.tried == trial_samples)

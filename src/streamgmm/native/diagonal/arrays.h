@@ -1,6 +1,7 @@
 // Arrays of the diagonal kind as structs; see shared/arrays.h.
 #pragma once
 #include "../shared/arrays.h"
+#include "../shared/bounds.h"
 #include "types.h"
 
 namespace streamgmm {
@@ -22,7 +23,14 @@ template <class T> struct ModelArrays {
         require(scales.shape(0) == k && scales.shape(1) == stride, "means and scales differ in shape");
         require(logits.shape(0) == k && log_dets.shape(0) == k,
                 "logits and log_dets must have one entry per component");
-        model = {means.data(), scales.data(), logits.data(), log_dets.data(), k, features, stride};
+        model = {means.data(),
+                 scales.data(),
+                 logits.data(),
+                 log_dets.data(),
+                 k,
+                 features,
+                 stride,
+                 -0.5 * log_two_pi * double(features)};
     }
 
     bool shaped_alike(const Padded<T> &a) const { return a.shape(0) == model.components && a.shape(1) == model.stride; }

@@ -9,12 +9,10 @@ namespace {
 
 // Copies the samples of a step, from row `first` on: padded, with zeros in place of gaps.  IN x, INOUT scratch.
 template <class T> inline void take_rows(const Input<T> &x, std::size_t first, const Model<T> &m, Scratch<T> &scratch) {
-    const Frame<T> &frame = x.frame;
-    const bool summed = frame.shift && (frame.first + first / scratch.batch * frame.apart) % frame.every == 0;
     scratch.gaps = false;
     for (std::size_t n = 0; n < scratch.batch; ++n) {
         T *sample = scratch.samples + n * m.stride;
-        take_row(x, first + n, m.features, m.stride, summed, sample);
+        take_row(x, first + n, m.features, m.stride, sample);
         scratch.shares[n] = x.shares ? x.shares[first + n] : 1.0;
         if (x.gaps) scratch.gaps |= find_gaps(sample, scratch.present + n * m.stride, m.stride);
     }
@@ -80,7 +78,9 @@ inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter
     }
     const double best = win.max_component; // before it is bounded
     const double *exact = scouted ? scratch.exact : scratch.scores;
-    const double share = scratch.shares[0] *= influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+    const double counts = influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+    sum_row(x, step, m.features, step, counts, scratch.raw);
+    const double share = scratch.shares[0] *= counts;
     if (scratch.soft && g.identity) share_by_scores<T>(exact, m.components, best, share, scratch.received);
     for (std::size_t j = 0; j < m.components && !(scratch.soft && g.identity); ++j)
         scratch.received[j] = share * (g.identity ? double(j == win.component) : filter_weight(g, win.component, j));
@@ -106,7 +106,9 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
         double *scores = scratch.scores + n * m.components;
         Win win = pick(g, scores, scratch.pair);
         const double best = win.max_component;
-        scratch.shares[n] *= influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+        const double counts = influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+        sum_row(x, step * batch + n, m.features, step, counts, scratch.raw);
+        scratch.shares[n] *= counts;
         scratch.winners[n] = win.component;
         if (scratch.soft && g.identity) {
             share_by_scores<T>(scores, m.components, best, scratch.shares[n], scores);

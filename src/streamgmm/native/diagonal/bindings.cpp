@@ -24,7 +24,8 @@ template <class T> bool scouts(const Model<T> &m, const SampleArrays<T> &samples
 }
 
 template <class T> WorkspaceNeeds needs(const SampleArrays<T> &samples, bool scouts, bool soft = false) {
-    return {samples.batch_size, samples.batch_size > 1, scouts, samples.input.gaps, true, soft};
+    return {samples.batch_size,       samples.batch_size > 1, scouts, samples.input.gaps, true, soft,
+            samples.frame.has_value()};
 }
 
 template <class T>
@@ -78,7 +79,7 @@ void score(const ModelArrays<T> &m, const SampleArrays<T> &samples, std::optiona
                          max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
     LoopRuns running;
     const std::size_t together = rows < score_rows ? (rows ? rows : 1) : score_rows;
-    Workspace<T> work(m.model, {together, true, false, true, false, false});
+    Workspace<T> work(m.model, {together, true, false, true, false, false, false});
     table<T>().diagonal.score(m.model, samples.input, rows, work.scratch, out);
 }
 

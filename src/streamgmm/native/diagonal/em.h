@@ -12,9 +12,10 @@ inline double em_rate(const EmStep &step, std::size_t t) {
 }
 
 // Turns the scores of a step into responsibilities, reports the likelihood and sums the mass of each component.
-// INOUT scratch, report.
+// IN m, x; INOUT scratch, report.
 template <class T>
-inline void share_out(const Model<T> &m, Scratch<T> &scratch, std::size_t step, const Report &report) {
+inline void share_out(const Model<T> &m, const Input<T> &x, Scratch<T> &scratch, std::size_t step,
+                      const Report &report) {
     double loss = 0, top = 0;
     for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
     for (std::size_t n = 0; n < scratch.batch; ++n) {
@@ -22,7 +23,9 @@ inline void share_out(const Model<T> &m, Scratch<T> &scratch, std::size_t step, 
         const std::size_t best = argmax(row, m.components);
         double own_top = row[best], own_loss = exponentials(row, m.components, scratch.weights, &total);
         ++report.wins[best];
-        const double share = scratch.shares[n] *= influence(report.typical_loss, m.features, &own_loss, &own_top);
+        const double counts = influence(report.typical_loss, m.features, &own_loss, &own_top);
+        sum_row(x, step * scratch.batch + n, m.features, step, counts, scratch.raw);
+        const double share = scratch.shares[n] *= counts;
         top += own_top;
         loss += own_loss;
         for (std::size_t k = 0; k < m.components; ++k)
@@ -77,7 +80,7 @@ void em_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, EmS
             shift(m, scratch.shifted);
             score_batch(m, scratch);
         }
-        share_out(m, scratch, t, report);
+        share_out(m, x, scratch, t, report);
         const double rho = em_rate(step, step.first_step + t), whole = counted(scratch);
         for (std::size_t k = 0; k < m.components; ++k) {
             const double gained = rho * scratch.received[k] / double(scratch.batch);

@@ -38,9 +38,32 @@ template <class T> struct Blend {
     const T *prior; // as in Moments; null leaves variances as they are
 };
 
+// Beyond these, evidence or a prior decides alone. Products of both stay finite.
+template <class T> constexpr double most_evidence = 1e100;
+template <class T> constexpr double heaviest_prior = 1e100;
+template <> constexpr double most_evidence<float> = 1e12;
+template <> constexpr double heaviest_prior<float> = 1e15;
+
 template <class T> inline Blend<T> blend(const Moments<T> &moments, std::size_t k) {
     if (!moments.prior) return {T(0), nullptr};
-    return {T(moments.evidence[k]), moments.prior};
+    return {T(moments.evidence[k] < most_evidence<T> ? moments.evidence[k] : most_evidence<T>), moments.prior};
+}
+
+// [E24] Scales from variances and a prior: n (n a)^(-1/2) is (a / n)^(-1/2), without a division.
+// IN v, with; returns a pack of features from d on.
+template <class T>
+inline Pack<T> blended_scales(const Pack<T> &v, const Blend<T> &with, std::size_t d, std::size_t stride) {
+    const Pack<T> expected = load(with.prior + d), weight = load(with.prior + stride + d),
+                  added = load(with.prior + 2 * stride + d), smallest = load(with.prior + 3 * stride + d);
+    const auto heaviest = typename Lanes<T>::vector{} + T(heaviest_prior<T>);
+    Pack<T> s;
+    UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+        const auto w = weight.v[i] < heaviest ? weight.v[i] : heaviest;
+        const auto n = with.evidence + w, least = n * smallest.v[i];
+        const auto a = with.evidence * v.v[i] + w * expected.v[i] + n * added.v[i];
+        s.v[i] = n * inverse_root<T>(n * (a > least ? a : least));
+    }
+    return s;
 }
 
 // [E15] Scales of one component from its variances, clipped to their bounds.
@@ -48,27 +71,23 @@ template <class T> inline Blend<T> blend(const Moments<T> &moments, std::size_t 
 template <class T>
 inline double scales_of(const T *variances, T *scales, const Model<T> &model, T scale_min, T scale_max,
                         const Blend<T> &with) {
+    using V = typename Lanes<T>::vector;
     const std::size_t features = model.features, stride = model.stride;
     LogProduct<T> product;
-    const T least = T(1) / (scale_max * scale_max), most = T(1) / (scale_min * scale_min);
+    const V low = V{} + T(1) / (scale_max * scale_max), high = V{} + T(1) / (scale_min * scale_min);
+    const V top = V{} + scale_max, bottom = V{} + scale_min;
     for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
         Pack<T> v = load(variances + d);
-        if (with.prior) {
-            const Pack<T> expected = load(with.prior + d), weight = load(with.prior + stride + d),
-                          added = load(with.prior + 2 * stride + d), smallest = load(with.prior + 3 * stride + d);
-            UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-                const auto all = with.evidence + weight.v[i];
-                const auto blended = (with.evidence * v.v[i] + weight.v[i] * expected.v[i]) / all + added.v[i];
-                v.v[i] = blended > smallest.v[i] ? blended : smallest.v[i];
-            }
-        }
+        if (with.prior) v = blended_scales(v, with, d, stride);
         UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-            using V = typename Lanes<T>::vector;
-            const V low = V{} + least, high = V{} + most, top = V{} + scale_max;
-            V bounded = v.v[i] > low ? v.v[i] : low;
-            bounded = bounded < high ? bounded : high;
-            const V s = inverse_root<T>(bounded);
-            v.v[i] = s < top ? s : top;
+            if (with.prior) {
+                v.v[i] = v.v[i] > bottom ? v.v[i] : bottom;
+            } else {
+                V bounded = v.v[i] > low ? v.v[i] : low;
+                bounded = bounded < high ? bounded : high;
+                v.v[i] = inverse_root<T>(bounded);
+            }
+            v.v[i] = v.v[i] < top ? v.v[i] : top;
         }
         if (d + pack_lanes<T> > features) v = pad(v, features - d, T(1));
         store(scales + d, v);

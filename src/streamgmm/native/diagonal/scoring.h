@@ -57,8 +57,7 @@ inline void compare(const T *x, const T *means, const T *scales, std::size_t cou
 // [E2] Score of component k at a squared distance.
 template <class T>
 inline double score_at(const Model<T> &m, const double *log_weights, std::size_t k, double distance) {
-    const double constant = -0.5 * log_two_pi * double(m.features);
-    return log_weights[k] + (constant + m.log_dets[k] - 0.5 * bounded<T>(distance));
+    return log_weights[k] + (m.constant + m.log_dets[k] - 0.5 * bounded<T>(distance));
 }
 
 // [E2] Scores of all components for one sample.  IN x (padded), OUT scores[components].
@@ -242,7 +241,7 @@ template <class T> void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<
         for (std::size_t n = 0; n < count; ++n) {
             double *row = scores + n * m.components;
             if (row[0] <= score_at(m, scratch.log_weights, 0, distance_max<T>)) { // out of bounds, or NaN
-                take_row(x, done + n, m.features, m.stride, false, scratch.samples);
+                take_row(x, done + n, m.features, m.stride, scratch.samples);
                 if (find_gaps(scratch.samples, scratch.present, m.stride))
                     score_known(m, scratch.samples, scratch.present, scratch.log_weights, row);
             }

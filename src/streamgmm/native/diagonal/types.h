@@ -10,6 +10,8 @@ template <class T> struct Model {
     T *means, *scales;         // [components, stride]
     double *logits, *log_dets; // [components]
     std::size_t components, features, stride;
+    double constant; // of log-densities: -log(2 pi) / 2 for each feature. As an expression, it would be fused with a
+                     // sum here and not there, and scores of the same sample would differ
 };
 
 // Running moments of each component, which the natural rule and stochastic EM learn instead of following gradients.
@@ -57,6 +59,7 @@ template <class T> struct Scout {
 // Work space for steps of `batch` samples.
 template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
+    T *raw;               // [stride] a row before it becomes a sample
     T *shifted;           // [components + 1, stride] (means - centre) * scales, then the centre
     double *scores;       // [batch, components]; weights of samples where they are shared out
     double *exact;        // [components] scores of candidates for a share, the lowest number for others

@@ -21,6 +21,7 @@ struct WorkspaceNeeds {
     bool gaps;
     bool learns; // samples are kept for an update
     bool soft;   // samples are shared out by responsibilities
+    bool framed; // samples have a common scale
 };
 
 template <class T> class Workspace {
@@ -43,22 +44,23 @@ template <class T> class Workspace {
                *pair = take(2 * k), *exact = take(k), *shares = take(batch),
                *sums = take(4 * k * sum_features + 2 * 1024);
         const std::size_t held = needs.learns ? batch * m.stride : m.stride;
-        T *rows = aligned(samples, held), *products = aligned(shifted, needs.many ? (k + 1) * m.stride : 0);
+        T *rows = aligned(samples, held + m.stride), *raw = rows + held;
+        T *products = aligned(shifted, needs.many ? (k + 1) * m.stride : 0);
         T *present = needs.gaps ? aligned(known, held + 2 * m.stride) : rows;
         T *before = needs.gaps ? present + held : rows;
-        scratch = {rows,     products, scores,       exact,          weights,    log_weights,
-                   received, pair,     sums,         winners.data(), shares,     present,
-                   before,   batch,    sum_features, false,          needs.soft, scout(m, needs.scouts)};
+        scratch = {rows,     raw,          products, scores,         exact,          weights, log_weights,
+                   received, pair,         sums,     winners.data(), shares,         present, before,
+                   batch,    sum_features, false,    needs.soft,     scout(m, needs)};
     }
 
     Workspace(const Workspace &) = delete; // scratch points into it
     Workspace &operator=(const Workspace &) = delete;
 
   private:
-    // A sixth of the features for each level of comparison.
-    Scout<T> scout(const Model<T> &m, bool wanted) {
-        if (!wanted) return {};
-        const std::size_t lanes = pack_bytes / sizeof(T), packs = m.stride / 6 / lanes;
+    // A sixth of the features for each level of comparison; a ninth in a frame, where few features tell more.
+    Scout<T> scout(const Model<T> &m, const WorkspaceNeeds &needs) {
+        if (!needs.scouts) return {};
+        const std::size_t lanes = pack_bytes / sizeof(T), packs = m.stride / (needs.framed ? 9 : 6) / lanes;
         const std::size_t level = (packs ? packs : 1) * lanes, features = scout_levels * level;
         const std::size_t size = m.components * features;
         order.resize(features + m.components);

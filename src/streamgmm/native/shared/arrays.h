@@ -72,7 +72,6 @@ template <class T> struct SampleArrays {
     NumbersOrBytes rows;            // IN [samples, features]
     std::optional<Vector> shares;   // IN [samples]
     std::optional<Padded<T>> frame; // INOUT [frame_rows, features]: the rows of Frame
-    std::vector<std::uint32_t> watched;
     std::size_t batch_size, steps;
     Input<T> input;
 
@@ -94,11 +93,8 @@ template <class T> struct SampleArrays {
         if (frame) {
             T *at = frame->data();
             const std::size_t d = frame->shape(1);
-            for (std::size_t i = 0; i < d; ++i)
-                if (at[2 * d + i] != T(1)) watched.push_back(std::uint32_t(i));
-            place = {at,         at + d,     at + 2 * d, at + 3 * d,  at + 4 * d,  at + 5 * d,     at + 6 * d,
-                     at + 7 * d, at + 8 * d, at + 9 * d, at + 10 * d, at + 11 * d, watched.data(), watched.size(),
-                     first,      apart,      every};
+            place = {at,         at + d,     at + 2 * d,  at + 3 * d,  at + 4 * d, at + 5 * d, at + 6 * d, at + 7 * d,
+                     at + 8 * d, at + 9 * d, at + 10 * d, at + 11 * d, first,      apart,      every};
         }
         if (bytes)
             input = {nullptr, static_cast<const std::uint8_t *>(rows.data()), T(factor), stride, weights, false, place};

@@ -21,10 +21,11 @@ inline double influence(double *typical, std::size_t features, double *loss, dou
     if (typical[2] == 0) typical[2] = extreme_at_first * double(features) / extreme;
     const double least = __builtin_sqrt(double(features)); // losses of a Gaussian's own samples spread about this much
     const double room = typical[3] > 0 ? typical[3] : 1;
-    const double most = room * (extreme * (typical[2] > least ? typical[2] : least)), away = *loss - typical[1];
+    const double own = extreme * (typical[2] > least ? typical[2] : least); // without room, or both would feed on each
+    const double most = room * own, away = *loss - typical[1];              // other in a burst
     if (away < -most) { // whatever their size, it takes hundreds of such samples to become typical
         typical[1] -= fast * most;
-        typical[2] += slow * (most - typical[2]);
+        typical[2] += slow * (own - typical[2]);
         typical[3] *= room_growth;
         typical[4] += 1;
         *loss = typical[1] - most;

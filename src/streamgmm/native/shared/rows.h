@@ -4,45 +4,111 @@
 
 namespace {
 
-// Adds feature d of a row to the sums of its frame; a gap adds nothing.  IN row[features], INOUT frame.
-template <class T> inline void sum_value(const Frame<T> &frame, const T *row, std::size_t d) {
-    const T z = (row[d] - frame.shift[d]) * frame.unit[d], most = frame.clip[d];
-    const T absurd = T(100) * most, finite = T(1e30); // no unit explains the former; sums of the latter stay finite
-    const bool watched = frame.active[d] != T(1);
-    const bool known = row[d] == row[d] && !(watched && (z > absurd || z < -absurd));
-    const bool far = known && (z >= most || z <= -most), summed = known && (watched || !far);
-    const T low = z > -most ? z : -most, clipped = low < most ? low : most, square = clipped * clipped;
-    frame.known[d] += known ? T(1) : T(0);
-    frame.unusual[d] += known && row[d] != frame.usual[d] ? T(1) : T(0);
-    frame.far[d] += far ? T(1) : T(0);
-    frame.far_sums[d] += far ? (z > finite ? finite : z < -finite ? -finite : z) : T(0);
-    frame.sums[d] += summed ? clipped : T(0);
-    frame.squares[d] += summed ? square : T(0);
-    frame.fourths[d] += summed ? square * square : T(0);
+// A vector of `count` features, which may be the last few of a row.
+template <class T> inline typename Lanes<T>::vector load_some(const T *from, std::size_t count) {
+    if (count == vector_lanes<T>) return load_vector(from);
+    T lane[vector_lanes<T>] = {};
+    std::memcpy(lane, from, count * sizeof(T));
+    return load_vector(lane);
 }
 
-// Converts row n to numbers, followed by zeros up to `stride`, and prefetches the next row.  IN x, OUT to[stride].
-template <class T>
-inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std::size_t stride, bool summed, T *to) {
+// Adds numbers to a vector of sums.  INOUT to[count].
+template <class T> inline void add_some(T *to, std::size_t count, typename Lanes<T>::vector more) {
+    const auto total = load_some(to, count) + more;
+    if (count == vector_lanes<T>) return store_vector(to, total);
+    T lane[vector_lanes<T>];
+    store_vector(lane, total);
+    std::memcpy(to, lane, count * sizeof(T));
+}
+
+// Which of `count` features from d on have an unusual value although they are watched, or not active.
+template <class T> inline auto unusual_values(const Frame<T> &frame, const T *row, std::size_t d, std::size_t count) {
+    const auto x = load_some(row + d, count), usual = load_some(frame.usual + d, count);
+    return (load_some(frame.active + d, count) != T(1)) & (x != usual) & (x == x);
+}
+
+// Adds `count` features of a row, from d on and where `chosen`, to the sums of its frame; a gap adds nothing.
+// IN row[features], INOUT frame.
+template <class T, class Mask>
+inline void sum_values(const Frame<T> &frame, const T *row, std::size_t d, std::size_t count, Mask chosen) {
+    using V = typename Lanes<T>::vector;
+    auto get = [&](const T *from) { return load_some(from + d, count); };
+    const V x = get(row), z = (x - get(frame.shift)) * get(frame.unit), most = get(frame.clip);
+    const V none = {}, one = none + T(1), absurd = T(100) * most; // no unit explains more
+    const V finite = none + T(1e30);                              // sums of this stay finite
+    const auto watched = get(frame.active) != one;
+    const auto known = chosen & (x == x) & ~(watched & ((z > absurd) | (z < -absurd)));
+    const auto far = known & ((z >= most) | (z <= -most)), summed = known & (watched | ~far);
+    const V low = z > -most ? z : -most, clipped = low < most ? low : most, square = clipped * clipped;
+    const V below = z > finite ? finite : z, bounded = below < -finite ? -finite : below;
+    add_some(frame.known + d, count, known ? one : none);
+    add_some(frame.unusual + d, count, known & (x != get(frame.usual)) ? one : none);
+    add_some(frame.far + d, count, far ? one : none);
+    add_some(frame.far_sums + d, count, far ? bounded : none);
+    add_some(frame.sums + d, count, summed ? clipped : none);
+    add_some(frame.squares + d, count, summed ? square : none);
+    add_some(frame.fourths + d, count, summed ? square * square : none);
+}
+
+// Whether any lane is set.
+template <class Mask> inline bool any_lane(Mask mask) {
+    std::uint64_t part[sizeof(Mask) / 8], all = 0;
+    std::memcpy(part, &mask, sizeof mask);
+    for (std::uint64_t bits : part) all |= bits;
+    return all != 0;
+}
+
+// Converts row n to numbers.  IN x, OUT to[features].
+template <class T> inline void copy_row(const Input<T> &x, std::size_t n, std::size_t features, T *to) {
     if (x.numbers) {
-        const T *row = x.numbers + n * x.stride;
-        for (std::size_t d = 0; d < features && d < 1024; d += 64 / sizeof(T)) __builtin_prefetch(row + x.stride + d);
-        std::memcpy(to, row, features * sizeof(T));
+        std::memcpy(to, x.numbers + n * x.stride, features * sizeof(T));
     } else {
         const std::uint8_t *row = x.bytes + n * x.stride;
         for (std::size_t d = 0; d < features; ++d) to[d] = T(row[d]) * x.factor;
     }
+}
+
+// Makes row n a sample, followed by zeros up to `stride`, and prefetches the next row.  IN x, OUT to[stride].
+template <class T>
+inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std::size_t stride, T *to) {
+    const T *next = x.numbers + (n + 1) * x.stride;
+    for (std::size_t d = 0; x.numbers && d < features && d < 1024; d += 64 / sizeof(T)) __builtin_prefetch(next + d);
+    copy_row(x, n, features, to);
     for (std::size_t d = features; d < stride; ++d) to[d] = T(0);
     if (!x.frame.shift) return;
-    for (std::size_t d = 0; summed && d < features; ++d) sum_value(x.frame, to, d);
-    for (std::size_t i = 0; !summed && i < x.frame.watched_count; ++i) {
-        const std::size_t d = x.frame.watched[i];
-        if (to[d] != x.frame.usual[d] && to[d] == to[d]) sum_value(x.frame, to, d);
-    }
     // a loop of its own: fused with the product above, bytes would differ from the numbers they are
+    const T *shift = x.frame.shift, *unit = x.frame.unit, *active = x.frame.active;
     for (std::size_t d = 0; d < features; ++d) {
-        const T z = (to[d] - x.frame.shift[d]) * x.frame.unit[d];
-        to[d] = x.frame.active[d] != T(0) || z != z ? z : T(0);
+        const T z = (to[d] - shift[d]) * unit[d];
+        to[d] = active[d] != T(0) || z != z ? z : T(0);
+    }
+}
+
+// Samples that count less than this are absurd: they say nothing about the data.
+constexpr double absurd_share = 1e-8;
+
+// Adds row n, which belongs to step `step` and whose sample has this influence, to the sums of its frame. Unusual
+// values of watched features are summed at every step, others at one in `every`.
+// IN x, INOUT x.frame, scratch room[features].
+template <class T>
+inline void sum_row(const Input<T> &x, std::size_t n, std::size_t features, std::size_t step, double influence,
+                    T *room) {
+    const Frame<T> &frame = x.frame;
+    if (!frame.shift || influence < absurd_share) return;
+    if (!x.numbers) copy_row(x, n, features, room);
+    const T *row = x.numbers ? x.numbers + n * x.stride : room;
+    const bool all = (frame.first + step * frame.apart) % frame.every == 0;
+    constexpr std::size_t lanes = vector_lanes<T>, together = 8 * lanes; // unusual values are few: rarely in a group
+    for (std::size_t start = 0; start < features; start += together) {
+        const std::size_t stop = features - start < together ? features : start + together;
+        auto count = [&](std::size_t d) { return stop - d < lanes ? stop - d : lanes; };
+        auto unusual = unusual_values(frame, row, start, count(start));
+        for (std::size_t d = start + lanes; d < stop; d += lanes) unusual |= unusual_values(frame, row, d, count(d));
+        if (!all && !any_lane(unusual)) continue;
+        for (std::size_t d = start; d < stop; d += lanes) {
+            unusual = unusual_values(frame, row, d, count(d));
+            if (all || any_lane(unusual)) sum_values(frame, row, d, count(d), all ? (unusual & 0) - 1 : unusual);
+        }
     }
 }
 

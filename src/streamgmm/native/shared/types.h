@@ -31,9 +31,7 @@ template <class T> struct Frame {
     T *known, *unusual, *far, *far_sums; // INOUT [features] number of values, of those that are not the usual one, and
                                          // of those beyond the clip; sum of the latter, not clipped
     T *sums, *squares, *fourths;         // INOUT [features] sums of their first, second and fourth powers
-    const std::uint32_t *watched;        // [watched_count] features that are watched, or not active
-    std::size_t watched_count;
-    std::size_t first, apart, every; // all features of step t are summed if every divides first + t * apart
+    std::size_t first, apart, every;     // all features of step t are summed if every divides first + t * apart
 };
 
 constexpr std::size_t frame_rows = 12;
