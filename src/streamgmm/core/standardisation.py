@@ -169,7 +169,7 @@ class Standardisation:
         self._next_look = control.samples + min(LONGEST, control.samples // 5)
         if control.samples < self._next_update and not self._frame.is_urgent(self._every):
             return
-        rarest = max(LONGEST, min(RAREST, self._rule.memory / 10))
+        rarest = max(LONGEST, min(RAREST, self.rule.memory / 10))
         self._next_update = control.samples + int(min(rarest, control.samples // 4))
         before = self._frame.log_volume
         move = self._frame.update(2 * self.rule.memory, self._every)
