@@ -249,6 +249,16 @@ class Mixture:
         """
         return self.scores(x).winner
 
+    def component_scores(self, x: npt.ArrayLike) -> FloatArray:
+        """[E2] Return the score of every component for each row, log π_k + log N_k(x): (N, K).
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        """
+        return self._parameters.kind.component_scores(self._parameters, x)
+
     def responsibilities(self, x: npt.ArrayLike) -> FloatArray:
         """Return the probability of each component given each row; rows sum to one: (N, K).
 
@@ -257,7 +267,7 @@ class Mixture:
         x : array-like of shape (N, D)
             Rows; NaN marks features that a row does not have.
         """
-        f = self._parameters.kind.component_scores(self._parameters, x)
+        f = self.component_scores(x)
         f -= f.max(1, keepdims=True, initial=-np.inf)
         np.exp(f, out=f)
         f /= f.sum(1, keepdims=True)
@@ -323,9 +333,22 @@ class Mixture:
             raise ValueError(f"n is {n}; expected at least one sample.")
         generator = np.random.default_rng(rng)
         components = generator.choice(self.n_components, size=n, p=self._parameters.weights)
-        drawn = self._parameters.kind.draw(self._parameters, components, generator)
+        return self.draw(components, generator), components
+
+    def draw(self, components: npt.ArrayLike, rng: np.random.Generator | int | None = None) -> Floats:
+        """Draw one sample from each of the given components: (n, D).
+
+        Parameters
+        ----------
+        components : array-like of int, of shape (n,)
+            Numbers of the components.
+        rng : Generator, int or None, default=None
+            Randomness, or its seed.
+        """
+        chosen = np.asarray(components, dtype=np.int64)
+        drawn = self._parameters.kind.draw(self._parameters, chosen, np.random.default_rng(rng))
         drawn[:, self._constant] = self._constants
-        return drawn, components
+        return drawn
 
 
 def _frozen(values: npt.ArrayLike) -> Any:

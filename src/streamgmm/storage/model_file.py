@@ -75,8 +75,20 @@ def save_model(path: str | os.PathLike[str], saved: SavedModel) -> None:
     saved : SavedModel
         What to write.
     """
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"the folder {Path(path).parent} does not exist; create it first.")
+    header, tensors = pack_model(saved)
+    write_model_file(Path(path), header, tensors)
+
+
+def write_model_file(path: Path, header: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write header and tensors atomically."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; create it first.")
+    contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
+    write_atomically(path, to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
+
+
+def pack_model(saved: SavedModel) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return header and tensors of a model; raise ValueError for tensors that could not be read again."""
     trainer, rule = saved.trainer, saved.trainer.rule
     trainer.settle()
     header = {
@@ -96,9 +108,8 @@ def save_model(path: str | os.PathLike[str], saved: SavedModel) -> None:
         tensors |= {"scaling.shift": saved.scaling.shift, "scaling.factor": saved.scaling.factor}
     if saved.monitor is not None:
         tensors |= {f"monitor.{name}": value for name, value in saved.monitor.tensors().items()}
-    contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
-    _require_finite(contiguous, bool(trainer.settings.allow_nan))
-    write_atomically(Path(path), to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
+    _require_finite(tensors, bool(trainer.settings.allow_nan))
+    return header, tensors
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
@@ -112,7 +123,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     place = Path(path)
     header, tensors = read_model_file(place)
     try:
-        return _restore(header, tensors, place)
+        return unpack_model(header, tensors, place)
     except ModelFileError:
         raise
     except DAMAGE as problem:
@@ -148,7 +159,10 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[A
     return header, tensors
 
 
-def _restore(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], path: Path) -> SavedModel:
+def unpack_model(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], path: Path) -> SavedModel:
+    """Return the model that header and tensors describe; raise an exception if they are damaged."""
+    if "layers" in header:
+        raise ModelFileError(f"{path} holds a stack of layers. Load it with streamgmm.DeepStreamingMixture.load.")
     for what, known in (("rule", RULES), ("covariance", KINDS), ("engine", ENGINES)):
         name, module = header[what]["name"], header[what].get("module")
         if name not in known:
