@@ -198,5 +198,7 @@ def _pair(sides: Sides) -> tuple[int, int]:
 
 def _require_sides(name: str, value: object) -> None:
     sides: tuple[Any, ...] = value if isinstance(value, tuple) else (value, value)
-    if len(sides) != 2 or not all(isinstance(s, int | np.integer) and not isinstance(s, bool) and s >= 1 for s in sides):
+    if len(sides) != 2 or not all(
+        isinstance(s, int | np.integer) and not isinstance(s, bool) and s >= 1 for s in sides
+    ):
         raise ValueError(f"{name} is {value!r}; expected a positive integer, or two of them.")
