@@ -15,7 +15,7 @@ import streamgmm
 from streamgmm import core, engines
 
 FOR_USERS = ["streamgmm", "streamgmm.sources", "streamgmm.sinks", "streamgmm.storage", "streamgmm.plots",
-             "streamgmm.datasets"]  # fmt: skip
+             "streamgmm.datasets", "streamgmm.layers"]  # fmt: skip
 INSIDE = [
     "streamgmm.errors",
     "streamgmm.monitoring",

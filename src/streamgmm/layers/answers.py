@@ -162,6 +162,20 @@ class FittedStack:
         """
         return self._fitted.levels[layer].trainers[position].mixture.copy()
 
+    def prototypes(self, layer: int = -1) -> Floats:
+        """Return what each component of a mixture expects to see, in pixels: (K, height, width, channels).
+
+        Those of the first mixture are its means; those of upper ones are averages of these. If each position has a
+        mixture of its own, they are those of the first position.
+
+        Parameters
+        ----------
+        layer : int, default=-1
+            Number of the mixture, from the bottom; -1 is the top.
+        """
+        stack = self._complete()
+        return downward.prototypes(stack, range(len(stack.levels))[layer])
+
     def __sklearn_is_fitted__(self) -> bool:
         return "_stack" in vars(self)
 

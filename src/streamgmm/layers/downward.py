@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.layers.fold import Images
+from streamgmm.layers.fold import Images, ImageShape
 from streamgmm.layers.level import Level
 from streamgmm.layers.stack import Stack
 
@@ -18,7 +18,7 @@ LEAST_GAIN = 1e-6  # of the objective, per step and as a share of it, below whic
 
 
 def draw(stack: Stack, n: int, sharpening: int, rng: np.random.Generator) -> tuple[Images, npt.NDArray[np.int64]]:
-    """[E30] Draw images from the top down; return them with the components of the top level, (n, down, across)."""
+    """Draw images from the top down; return them with the components of the top level, (n, down, across)."""
     top, lowest = stack.levels[-1], stack.levels[0]
     control, chosen = _by_weight(top, n), None
     for level in reversed(stack.levels):
@@ -61,7 +61,7 @@ def agreement(level: Level, images: Images, control: Images) -> npt.NDArray[np.f
 
 
 def fill(stack: Stack, images: Images) -> Images:
-    """[E32] Return images with their hidden pixels, which are NaN, replaced by what the others lead one to expect."""
+    """[E30] Return images with their hidden pixels, which are NaN, replaced by what the others lead one to expect."""
     seen, lowest = [images], stack.levels[0]
     for level in stack.levels[:-1]:
         seen.append(level.responsibilities(seen[-1]))
@@ -84,6 +84,28 @@ class Pixels(NamedTuple):
 
     mean: Images
     variance: Images
+
+
+def prototypes(stack: Stack, number: int) -> Images:
+    """Return what each component of a level expects to see, in pixels: (K, height, width, channels)."""
+    level = stack.levels[number]
+    stage, means = level.stage, level.means()[0]
+    down, across, channels = stage.pooled
+    if stage.fold.patch is not None:
+        down, across = stage.fold.sides(stage.pooled)[0]
+    images = stage.unpool(means.reshape(-1, down, across, channels))
+    for lower in reversed(stack.levels[:number]):
+        control = _probabilities(images)
+        rows = control @ lower.means()[0] if lower.stage.fold.shared else lower.expected(control, lower.means())
+        images = lower.stage.unpool(lower.stage.fold.unfold(rows, _seen_by(lower, images.shape[1:3])))
+    return images
+
+
+def _seen_by(level: Level, positions: tuple[int, ...]) -> ImageShape:
+    """Shape of what so many neighbouring positions of a level see together."""
+    patch, stride = level.stage.fold.sides(level.stage.pooled)
+    height, width = (p + (n - 1) * s for p, n, s in zip(patch, positions, stride, strict=True))
+    return height, width, level.stage.pooled[2]
 
 
 def _expected_pixels(level: Level, shares: Images) -> Pixels:
@@ -116,7 +138,7 @@ def _noisy_scores(level: Level, images: Images, found: Pixels) -> npt.NDArray[np
 def _posterior(
     level: Level, scores: npt.NDArray[np.float64], control: Images | None, doubt: float = 1.0
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Shares of components, with weights from above instead of their own, and log-likelihoods.
+    """[E30] Shares of components, with weights from above instead of their own, and log-likelihoods.
 
     Overlapping patches repeat what they know. ``doubt`` divides the evidence in ``scores``, but not the weights.
     """

@@ -61,7 +61,7 @@ class Fold:
         shape : tuple of int
             Height, width and channels of an image.
         """
-        patch, stride = self._sides(shape)
+        patch, stride = self.sides(shape)
         counts = []
         for side, size, step in zip(shape, patch, stride, strict=False):
             if size > side:
@@ -84,7 +84,7 @@ class Fold:
         """
         shape = images.shape[1:]
         down, across, features = self.output_shape(shape)
-        patch, (down_step, across_step) = self._sides(shape)
+        patch, (down_step, across_step) = self.sides(shape)
         windows = np.lib.stride_tricks.sliding_window_view(images, patch, axis=(1, 2))[:, ::down_step, ::across_step]
         return windows.transpose(0, 1, 2, 4, 5, 3).reshape(len(images), down, across, features)
 
@@ -106,7 +106,7 @@ class Fold:
 
     def _add(self, rows: Images, shape: ImageShape) -> Images:
         """Sum patches at their places."""
-        (height, width), (down_step, across_step) = self._sides(shape)
+        (height, width), (down_step, across_step) = self.sides(shape)
         count, down, across, _ = rows.shape
         parts = rows.reshape(count, down, across, height, width, shape[2])
         images = np.zeros((count, *shape), rows.dtype)
@@ -121,8 +121,14 @@ class Fold:
                 ]
         return images
 
-    def _sides(self, shape: ImageShape) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Height and width of a patch, and both strides."""
+    def sides(self, shape: ImageShape) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return height and width of a patch, and both strides.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Height, width and channels of an image.
+        """
         patch = shape[:2] if self.patch is None else _pair(self.patch)
         return patch, _pair(self.stride)
 

@@ -18,8 +18,8 @@ ABOUT = (
     f"Models have K = 49 components and learn {ROWS:,} training images in one pass, one seed. *Flat* has the natural "
     "rule with the paper's settings, *flat, defaults* learns raw data. *Two layers* are "
     "`DeepStreamingMixture.from_shape((28, 28))`: patches of 8×8 pixels at a stride of 2, then whole images "
-    "(architecture B). *Three layers* are patches of 4×4 pixels at a stride of 2 (K = 25), patches of 4×4 of those at a "
-    "stride of 3, then whole images."
+    "(architecture B). *Three layers* are patches of 4×4 pixels at a stride of 2 (K = 25), patches of 4×4 of those at "
+    "a stride of 3, then whole images."
 )
 
 
@@ -34,7 +34,7 @@ def _part(plan: Plan, name: str, **wanted: object) -> dict[str, object]:
 
 def _held_out(plan: Plan, name: str, method: str) -> list[Run]:
     """Return runs in which each class is held out once."""
-    return [Run(name, method, 0, 1, {}, _part(plan, name, all_but=[c])) for c in range(2 if plan.quick else 10)]
+    return [Run(name, method, 0, 1, {}, _part(plan, name, all_but=[c])) for c in range(1 if plan.quick else 10)]
 
 
 def _whole(plan: Plan, name: str, method: str) -> Run:
@@ -90,9 +90,9 @@ def _outliers(plan: Plan, name: str, results: Results) -> Table:
 def _halves(plan: Plan, results: Results) -> Table:
     table = Table(
         "Halves of images, likelihood and time",
-        f"All classes are learned. Mean squared error of the right half of {FILLED} test images, filled in from the left "
-        "half, with pixels within [0, 1]; *mean* fills in the mean image. The log-likelihood of the top layer is a "
-        "density of responsibilities, that of a flat mixture one of pixels, so these are not comparable. Seconds of "
+        f"All classes are learned. Mean squared error of the right half of {FILLED} test images, filled in from the "
+        "left half, with pixels within [0, 1]; *mean* fills in the mean image. The log-likelihood of the top layer is "
+        "a density of responsibilities, that of a flat mixture one of pixels, so these are not comparable. Seconds of "
         f"processor time for training. {ABOUT}",
         ["data", "model", "squared error", "mean log-likelihood", "seconds"],
     )
