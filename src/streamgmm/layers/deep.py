@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin, clone
 
 from streamgmm.core.rows import float_type
 from streamgmm.core.scaling import warn_of_scale
-from streamgmm.core.settings import require_number
+from streamgmm.core.settings import DEFAULT_CAP, require_number
 from streamgmm.estimators.fitting import FitOptions, fit_rows
 from streamgmm.estimators.mixture import StreamingGaussianMixture
 from streamgmm.estimators.validation import refuse_unfit, seed_of
@@ -23,7 +23,7 @@ from streamgmm.layers.saving import load_stack, save_stack
 from streamgmm.layers.stack import Stack, start_stack
 from streamgmm.layers.stages import default_fold, plan
 
-CAP = 20.0  # precision of responsibilities, as in the paper
+CAP = 1000.0  # precision of responsibilities: a cap of 20, which suits pixels, blurs them
 
 
 class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEstimator):
@@ -61,7 +61,7 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
     Notes
     -----
     Images are flat rows, or arrays of ``shape``. Bytes are learned as they are. The first mixture may have any units;
-    upper mixtures see responsibilities, which suit ``scale="none", precision_max=20``.
+    upper mixtures see responsibilities, which suit ``scale="none", precision_max=1000``.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
         lowest = stages[0].mixture
         refuse_unfit(rows, float_type(rows), gaps=bool(lowest.allow_nan))
         if lowest.scale == "none":
-            warn_of_scale(rows, lowest.precision_max or CAP)
+            warn_of_scale(rows, lowest.precision_max or DEFAULT_CAP)
         return rows, start_stack(stages, float_type(rows), seed_of(self.random_state))
 
     def _take(self, stack: Stack) -> None:

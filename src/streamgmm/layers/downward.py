@@ -13,6 +13,7 @@ from streamgmm.layers.stack import Stack
 
 STRONGEST = 3  # components that a sample may choose from at a position
 LEAST_CONTROL = 1e-6  # share of a component that the level above has never seen at a position
+LEAST_WINNER = 1e-3  # chance of a winner that a component has never seen
 LOOKS = 2  # at hidden pixels: the second one uses what the first one found of their neighbours
 LEAST_GAIN = 1e-6  # of the objective, per step and as a share of it, below which sharpening ends
 
@@ -68,7 +69,7 @@ def fill(stack: Stack, images: Images) -> Images:
     repeats = lowest.stage.overlap
     control: Images | None = None
     for level, known in zip(stack.levels[:0:-1], seen[:0:-1], strict=True):
-        shares, _ = _posterior(level, level.log_joint(level.stage.rows(known)), control, repeats**1.5)
+        shares, _ = _posterior(level, _winner_scores(level, known), control, repeats)
         control = _probabilities(level.stage.unpool(level.stage.unfold(level.expected(shares, level.means()))))
     scores = lowest.log_joint(lowest.stage.rows(images))
     for look in range(LOOKS):
@@ -132,6 +133,16 @@ def _noisy_scores(level: Level, images: Images, found: Pixels) -> npt.NDArray[np
         places = level.stage.positions if len(mean) > 1 else (1, 1)
         spread = variance.reshape(*places, -1) + noise
         scores[..., k] = -0.5 * ((rows - mean.reshape(*places, -1)) ** 2 / spread + np.log(spread)).sum(-1)
+    return scores + np.log(np.maximum(level.weights(), np.finfo(np.float64).tiny))
+
+
+def _winner_scores(level: Level, known: Images) -> npt.NDArray[np.float64]:
+    """Score winners below a level, of which some are hidden (NaN), by how often each component has seen them."""
+    rows = level.stage.rows(known).astype(np.float64)
+    means = level.means().astype(np.float64)
+    winners = np.maximum(means.reshape(*means.shape[:2], -1, level.stage.pooled[2]), LEAST_WINNER)
+    winners /= winners.sum(-1, keepdims=True)
+    scores = level.expected(np.nan_to_num(rows), np.log(winners).reshape(means.shape).swapaxes(1, 2))
     return scores + np.log(np.maximum(level.weights(), np.finfo(np.float64).tiny))
 
 

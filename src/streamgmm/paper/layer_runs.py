@@ -11,6 +11,7 @@ import numpy.typing as npt
 from streamgmm import datasets
 from streamgmm.estimators.mixture import StreamingGaussianMixture
 from streamgmm.layers import DeepStreamingMixture, Fold
+from streamgmm.layers.deep import CAP
 from streamgmm.paper.measurements import data_of
 from streamgmm.paper.runs import Run
 
@@ -38,7 +39,7 @@ def model_of(run: Run) -> Model:
         return StreamingGaussianMixture(K, covariance_type="low_rank", **common)
     if run.method == TWO:
         return DeepStreamingMixture.from_shape((28, 28), n_components=K, **common)
-    upper: dict[str, Any] = {"scale": "none", "precision_max": 20.0}
+    upper: dict[str, Any] = {"scale": "none", "precision_max": CAP}
     layers = [
         Fold(4, 2),
         StreamingGaussianMixture(25),

@@ -56,9 +56,9 @@ def expected(plan: Plan) -> list[Run]:
     """
     return [
         run
-        for name in _names(plan)
         for method in methods()
-        for run in (*_held_out(plan, name, method), _whole(plan, name, method))
+        for name in _names(plan)
+        for run in (_whole(plan, name, method), *_held_out(plan, name, method))
     ]
 
 
