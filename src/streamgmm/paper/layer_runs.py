@@ -97,8 +97,8 @@ def auc(usual: Array, strange: Array) -> float:
 
     Examples
     --------
-    >>> auc(np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.5]))
-    0.6666666666666666
+    >>> auc(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, 2.5]))
+    0.75
     """
     ordered = np.sort(usual)
     below, up_to = (np.searchsorted(ordered, strange, side=side) for side in ("left", "right"))
