@@ -364,7 +364,7 @@ def leave_one_out(z: Array, r: Array, μ: Array, v: Array, prior: Prior, a: Arra
 
 
 def shares_from_above(x: Array, c: Array, μ: Array, v: Array, τ: float) -> Array:
-    """[E30] Shares of components (K,) in a row x (D,), with weights c from above; NaN in x is hidden."""
+    """[E33] Shares of components (K,) in a row x (D,), with weights c from above; NaN in x is hidden."""
     known = ~np.isnan(x)
     f = -0.5 * (np.log(2 * np.pi * v) + (x - μ) ** 2 / v)[:, known].sum(1)
     γ = c * np.exp((f - f.max()) / τ)
@@ -372,7 +372,7 @@ def shares_from_above(x: Array, c: Array, μ: Array, v: Array, τ: float) -> Arr
 
 
 def sharpened(γ: Array, μ: Array, v: Array, places: Array, size: int) -> Array:
-    """[E31] Pixels (size,) that suit patches best: shares γ (P, K), pixels of each patch ``places`` (P, D)."""
+    """[E34] Pixels (size,) that suit patches best: shares γ (P, K), pixels of each patch ``places`` (P, D)."""
     above, below = np.zeros(size), np.zeros(size)
     for shares, pixels in zip(γ, places, strict=True):
         above[pixels] += shares @ (μ / v)

@@ -37,7 +37,7 @@ def draw(stack: Stack, n: int, sharpening: int, rng: np.random.Generator) -> tup
 
 
 def sharpen(level: Level, images: Images, control: Images, steps: int) -> Images:
-    """[E31] Move pooled images uphill: the likelihood of their patches, with weights (N, down, across, K) from above.
+    """[E34] Move pooled images uphill: the likelihood of their patches, with weights (N, down, across, K) from above.
 
     Averages of overlapping patches are blurred. Each step divides every patch between the components and moves each
     pixel to the best place for these shares, so that the likelihood never falls.
@@ -57,12 +57,12 @@ def sharpen(level: Level, images: Images, control: Images, steps: int) -> Images
 
 
 def agreement(level: Level, images: Images, control: Images) -> npt.NDArray[np.float64]:
-    """[E31] Return what `sharpen` raises, for each image: (N,)."""
+    """[E34] Return what `sharpen` raises, for each image: (N,)."""
     return _posterior(level, level.log_joint(level.stage.fold.fold(images)), control)[1].sum((1, 2))
 
 
 def fill(stack: Stack, images: Images) -> Images:
-    """[E30] Return images with their hidden pixels, which are NaN, replaced by what the others lead one to expect."""
+    """[E33] Return images with their hidden pixels, which are NaN, replaced by what the others lead one to expect."""
     seen, lowest = [images], stack.levels[0]
     for level in stack.levels[:-1]:
         seen.append(level.responsibilities(seen[-1]))
@@ -149,7 +149,7 @@ def _winner_scores(level: Level, known: Images) -> npt.NDArray[np.float64]:
 def _posterior(
     level: Level, scores: npt.NDArray[np.float64], control: Images | None, doubt: float = 1.0
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """[E30] Shares of components, with weights from above instead of their own, and log-likelihoods.
+    """[E33] Shares of components, with weights from above instead of their own, and log-likelihoods.
 
     Overlapping patches repeat what they know. ``doubt`` divides the evidence in ``scores``, but not the weights.
     """
