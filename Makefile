@@ -38,8 +38,8 @@ pictures: $(VENV)/.developed
 	$(BIN)/python docs/draw.py
 
 lint: $(VENV)/.developed
-	$(BIN)/ruff check src tests bench docs
-	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/ruff check src tests bench docs examples
+	$(BIN)/ruff format --check src tests bench docs examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/clang-format --dry-run --Werror $(KERNEL)

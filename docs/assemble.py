@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = {
     **{
         f"paper {name}": f"runs/paper/{name}.md"
-        for name in ("streaming", "initialisation", "clustering", "drift", "claims", "rules")
+        for name in ("streaming", "initialisation", "clustering", "drift", "claims", "rules", "layers")
     },
     "bench": "runs/bench/report.md",
 }

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from streamgmm.estimators.mixture import StreamingGaussianMixture as StreamingGaussianMixture
     from streamgmm.estimators.river import OnlineAnomalyDetector as OnlineAnomalyDetector
     from streamgmm.estimators.river import OnlineMixture as OnlineMixture
+    from streamgmm.layers import DeepStreamingMixture as DeepStreamingMixture
+    from streamgmm.layers import Fold as Fold
+    from streamgmm.layers import Pool as Pool
 
 __version__ = "0.1.0"
 
@@ -38,6 +41,9 @@ _MODULES = {
     "StreamingAnomalyDetector": "streamgmm.estimators.anomaly",
     "OnlineAnomalyDetector": "streamgmm.estimators.river",
     "OnlineMixture": "streamgmm.estimators.river",
+    "DeepStreamingMixture": "streamgmm.layers",
+    "Fold": "streamgmm.layers",
+    "Pool": "streamgmm.layers",
     "Mixture": "streamgmm.core.mixture",
     "SGD": "streamgmm.core.rules",
     "Natural": "streamgmm.core.rules",
@@ -55,6 +61,9 @@ __all__ = [  # noqa: RUF022 (by what they are)
     "StreamingAnomalyDetector",
     "OnlineMixture",
     "OnlineAnomalyDetector",
+    "DeepStreamingMixture",
+    "Fold",
+    "Pool",
     "Mixture",
     "Natural",
     "SGD",

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamgmm.sources.synthetic.glyphs import Glyphs
+
 README = Path(__file__).parents[2] / "README.md"
 TUTORIAL = README.parent / "docs" / "tutorial.md"
 
@@ -62,11 +64,23 @@ def test_examples_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).normal([300.0, 1e5, 2e-3], [40.0, 2e4, 5e-4], (4000, 3))
     for code in examples(README):
+        if "DeepStreamingMixture" in code:
+            continue
         names = {"stream": np.array_split(x, 10), "x": x}
         exec(code, names)
         fitted = names.get("model") or names["detector"].mixture_
         assert fitted.n_samples_seen_ == 4000
         np.testing.assert_allclose(fitted.weights_ @ fitted.means_, x.mean(0), rtol=0.05)
+
+
+@pytest.mark.source
+def test_the_example_of_layers() -> None:
+    [code] = [code for code in examples(README) if "DeepStreamingMixture" in code]
+    x, _ = Glyphs(seed=0).take(0, 3000)
+    hidden = np.where(np.arange(784) % 28 < 14, x[:3], np.nan)
+    names: dict[str, Any] = {"images": np.array_split(x, 10), "x": x[:50], "half_hidden": hidden}
+    exec(code, names)
+    assert names["model"].n_samples_seen_ == 3000
 
 
 @pytest.mark.source

@@ -15,7 +15,7 @@ import streamgmm
 from streamgmm import core, engines
 
 FOR_USERS = ["streamgmm", "streamgmm.sources", "streamgmm.sinks", "streamgmm.sinks.alerts", "streamgmm.storage",
-             "streamgmm.plots", "streamgmm.datasets"]  # fmt: skip
+             "streamgmm.plots", "streamgmm.datasets", "streamgmm.layers"]  # fmt: skip
 INSIDE = [
     "streamgmm.errors",
     "streamgmm.monitoring",

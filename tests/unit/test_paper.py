@@ -15,6 +15,7 @@ from streamgmm.paper import published, streaming
 from streamgmm.paper.clustering_indices import BLOCK, davies_bouldin, dunn_index
 from streamgmm.paper.comparison import better, shown, summary, verdict
 from streamgmm.paper.durations import expected_seconds
+from streamgmm.paper.layer_runs import auc, right_half_error
 from streamgmm.paper.markdown_table import Table
 from streamgmm.paper.measurements import feed, measure, patches, trainer_of
 from streamgmm.paper.plan import Plan
@@ -137,3 +138,17 @@ def test_runs_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run:
     if run.method != "batch":
         assert last["samples"] == run.passes * (200 if "rows" in run.data else 600)
     assert ("dunn" in last) == bool(run.data.get("clusters"))
+
+
+def test_auc_counts_pairs_and_halves_of_ties() -> None:
+    usual, strange = np.array([1.0, 2.0, 2.0, 4.0]), np.array([2.0, 0.0])
+    pairs = [(s < u) + 0.5 * (s == u) for s in strange for u in usual]
+    assert auc(usual, strange) == pytest.approx(np.mean(pairs))
+    assert auc(usual, usual + 10) == 0
+
+
+def test_only_right_halves_count() -> None:
+    images, filled = np.zeros((2, 784)), np.zeros((2, 28, 28))
+    filled[:, :, :14] = 9
+    filled[:, :, 14:] = 2
+    assert right_half_error(images, filled.reshape(2, -1)) == 4

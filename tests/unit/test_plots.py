@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgmm import Mixture, OnlineMixture, StreamingAnomalyDetector, StreamingGaussianMixture, plots
+from streamgmm import (
+    DeepStreamingMixture,
+    Fold,
+    Mixture,
+    OnlineMixture,
+    StreamingAnomalyDetector,
+    StreamingGaussianMixture,
+    plots,
+)
 from streamgmm.core.control import Check
 from streamgmm.core.grid import Grid, ring, torus
 from streamgmm.paper.published import Value
@@ -214,3 +222,22 @@ def test_effects_are_differences_from_the_best() -> None:
     drawn = [line.get_ydata().tolist() for line in ax.lines if line.get_marker() in ("o", "s")]
     assert drawn == [[-3.0, 0.0], [0.0, -2.0]]
     assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "10"]
+
+
+def test_layers_are_drawn_in_pixels() -> None:
+    upper = StreamingGaussianMixture(4, period=10, scale="none", precision_max=20.0)
+    lower = StreamingGaussianMixture(6, period=10, grid="ring")
+    model = DeepStreamingMixture([Fold(4, 2), lower, Fold(), upper], (8, 8), random_state=0)
+    model.partial_fit(np.random.default_rng(0).random((500, 64)))
+    figure = plots.prototypes(model, 0)
+    assert "6 prototypes on their 1×6 grid" in figure.get_suptitle()
+    np.testing.assert_allclose(figure.axes[2].images[0].get_array(), model.mixture(0).means[2].reshape(4, 4))
+    assert [ax.images[0].get_array().shape for ax in plots.prototypes(model).axes] == [(8, 8)] * 4
+
+
+def test_images_side_by_side() -> None:
+    x = np.random.default_rng(0).random((3, 64))
+    hidden = np.where(x > 0.5, np.nan, x)
+    figure = plots.images({"image": x, "hidden": hidden})
+    assert [ax.get_ylabel() for ax in figure.axes] == ["image", "", "", "hidden", "", ""]
+    np.testing.assert_array_equal(figure.axes[4].images[0].get_array().filled(np.nan), hidden[1].reshape(8, 8))

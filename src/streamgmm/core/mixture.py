@@ -285,6 +285,16 @@ class Mixture:
         """
         return self.scores(x).winner
 
+    def component_scores(self, x: npt.ArrayLike) -> FloatArray:
+        """[E2] Return the score of every component for each row, log π_k + log N_k(x): (N, K).
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks features that a row does not have.
+        """
+        return self._parameters.kind.component_scores(self._parameters, x)
+
     def responsibilities(self, x: npt.ArrayLike) -> FloatArray:
         """Return the probability of each component given each row; rows sum to one: (N, K).
 
@@ -293,7 +303,7 @@ class Mixture:
         x : array-like of shape (N, D)
             Rows; NaN marks features that a row does not have.
         """
-        f = self._parameters.kind.component_scores(self._parameters, x)
+        f = self.component_scores(x)
         f -= f.max(1, keepdims=True, initial=-np.inf)
         np.exp(f, out=f)
         f /= f.sum(1, keepdims=True)
@@ -361,17 +371,18 @@ class Mixture:
         components = generator.choice(self.n_components, size=n, p=self._parameters.weights)
         return self.draw(components, generator), components
 
-    def draw(self, components: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    def draw(self, components: npt.ArrayLike, rng: np.random.Generator | int | None = None) -> Floats:
         """Draw one sample from each of the given components: (n, D).
 
         Parameters
         ----------
-        components : array of shape (n,)
-            Numbers of components.
-        rng : Generator
-            Randomness.
+        components : array-like of int, of shape (n,)
+            Numbers of the components.
+        rng : Generator, int or None, default=None
+            Randomness, or its seed.
         """
-        drawn = self._parameters.kind.draw(self._parameters, components, rng)
+        chosen = np.asarray(components, dtype=np.int64)
+        drawn = self._parameters.kind.draw(self._parameters, chosen, np.random.default_rng(rng))
         drawn[:, self._constant] = self._constants
         return drawn
 

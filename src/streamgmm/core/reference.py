@@ -371,3 +371,20 @@ def leave_one_out(z: Array, r: Array, μ: Array, v: Array, prior: Prior, a: Arra
         f[i, k] = np.log(left / a.sum()) - 0.5 * (np.log(2 * np.pi * u) + (N[k] / left * away) ** 2 / u).sum()
     top = f.max(1)
     return float(a @ (top + np.log(np.exp(f - top[:, None]).sum(1))))
+
+
+def shares_from_above(x: Array, c: Array, μ: Array, v: Array, τ: float) -> Array:
+    """[E33] Shares of components (K,) in a row x (D,), with weights c from above; NaN in x is hidden."""
+    known = ~np.isnan(x)
+    f = -0.5 * (np.log(2 * np.pi * v) + (x - μ) ** 2 / v)[:, known].sum(1)
+    γ = c * np.exp((f - f.max()) / τ)
+    return γ / γ.sum()
+
+
+def sharpened(γ: Array, μ: Array, v: Array, places: Array, size: int) -> Array:
+    """[E34] Pixels (size,) that suit patches best: shares γ (P, K), pixels of each patch ``places`` (P, D)."""
+    above, below = np.zeros(size), np.zeros(size)
+    for shares, pixels in zip(γ, places, strict=True):
+        above[pixels] += shares @ (μ / v)
+        below[pixels] += shares @ (1 / v)
+    return above / below

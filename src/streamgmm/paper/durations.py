@@ -21,7 +21,17 @@ SIZES = {  # training samples, test samples and features, so that no file need b
     "fruits360": (7785, 2603, 30_000),
 }
 # On the machine of docs/results.md:
-NANOSECONDS = {"sgd": 0.45, "natural": 0.2, "sem": 0.25, "batch": 0.7}  # per sample, component and feature
+NANOSECONDS = {  # per sample, component and feature
+    "sgd": 0.45,
+    "natural": 0.2,
+    "sem": 0.25,
+    "batch": 0.7,
+    "flat": 0.3,
+    "flat-defaults": 0.6,
+    "flat-low-rank": 3.0,
+    "two-layers": 8.0,
+    "three-layers": 8.0,
+}
 PROBE_SECONDS = 30e-6  # per sample in `machine_factor`
 
 

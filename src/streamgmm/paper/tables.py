@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from streamgmm.errors import StreamGMMError
-from streamgmm.paper import claims, clustering, drift, figures, initialisation, rules_table, streaming
+from streamgmm.paper import claims, clustering, drift, figures, initialisation, layers_table, rules_table, streaming
 from streamgmm.paper.markdown_table import Table
 from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import NAMES
@@ -37,8 +37,9 @@ TABLES: dict[str, Maker] = {
     "claims": Maker(claims.make, claims.expected),
     "figures": Maker(figures.make, figures.expected),
     "rules": Maker(rules_table.make, rules_table.expected),
+    "layers": Maker(layers_table.make, layers_table.expected),
 }
-OF_THE_PAPER = [name for name in TABLES if name != "rules"]
+OF_THE_PAPER = [name for name in TABLES if name not in ("rules", "layers")]
 
 
 def seconds(names: list[str], plan: Plan) -> float:
@@ -68,7 +69,9 @@ def make(name: str, plan: Plan) -> list[Table]:
     if not any(t.rows for t in tables):
         raise StreamGMMError(f"{name} has no table for {', '.join(plan.names)}; mnist is in all of them.")
     about = "; ".join(f"{k} {v}" for k, v in versions().items())
-    few = {"claims": f"{claims.SEEDS} seeds", "figures": "one seed"}.get(name, f"{plan.seeds} seeds (Fruits 360: 3)")
+    few = {"claims": f"{claims.SEEDS} seeds", "figures": "one seed", "layers": "one seed"}.get(
+        name, f"{plan.seeds} seeds (Fruits 360: 3)"
+    )
     seeds = "quick form: few rows, one pass, one seed" if plan.quick else few
     text = f"{seeds}; tables made with {about}.\n\n" + "\n".join(t.markdown() for t in tables)
     plan.folder.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ accept a `Mixture` or a fitted estimator.
 from streamgmm.plots.canvas import image_shape
 from streamgmm.plots.experiments import effects, filters, trade_off
 from streamgmm.plots.models import centroids, density, deviations, samples
+from streamgmm.plots.stacks import images, prototypes
 from streamgmm.plots.trainings import curve, scores, usage
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "effects",
     "filters",
     "image_shape",
+    "images",
+    "prototypes",
     "samples",
     "scores",
     "trade_off",

@@ -64,7 +64,7 @@ def centroids(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequence
         One panel per component.
     """
     mixture = mixture_of(model)
-    return _on_grid(mixture, mixture.means, "means", grid or grid_of(model), shape)
+    return draw_on_grid(mixture, mixture.means, "means", grid or grid_of(model), shape)
 
 
 def deviations(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequence[int] | None = None) -> Figure:
@@ -85,10 +85,11 @@ def deviations(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequenc
         One panel per component.
     """
     mixture = mixture_of(model)
-    return _on_grid(mixture, np.sqrt(mixture.variances), "standard deviations", grid or grid_of(model), shape)
+    return draw_on_grid(mixture, np.sqrt(mixture.variances), "standard deviations", grid or grid_of(model), shape)
 
 
-def _on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid, shape: Sequence[int] | None) -> Figure:
+def draw_on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid, shape: Sequence[int] | None) -> Figure:
+    """Draw one vector per component on a grid, with the weights of a mixture."""
     weights, limits = mixture.weights, (float(rows.min()), float(rows.max()))
     figure = empty_figure(max(TITLE_WIDTH, 1.0 * grid.columns + 0.2), 1.12 * grid.rows + 0.6)
     for k, ax in enumerate(figure.subplots(grid.rows, grid.columns, squeeze=False).ravel()):

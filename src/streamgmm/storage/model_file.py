@@ -77,8 +77,20 @@ def save_model(path: str | os.PathLike[str], saved: SavedModel, *, rows: bool = 
     rows : bool, default=True
         Whether to write rows of the stream: those that the monitor keeps, and those that wait to be learned.
     """
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"the folder {Path(path).parent} does not exist; create it first.")
+    header, tensors = pack_model(saved, rows=rows)
+    write_model_file(Path(path), header, tensors)
+
+
+def write_model_file(path: Path, header: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write header and tensors atomically."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; create it first.")
+    contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
+    write_atomically(path, to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
+
+
+def pack_model(saved: SavedModel, *, rows: bool = True) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return header and tensors of a model; raise ValueError for tensors that could not be read again."""
     trainer, rule = saved.trainer, saved.trainer.rule
     trainer.settle()
     header = {
@@ -100,9 +112,8 @@ def save_model(path: str | os.PathLike[str], saved: SavedModel, *, rows: bool = 
         tensors |= {f"monitor.{name}": value for name, value in saved.monitor.tensors(rows).items()}
     if not rows:
         _drop_rows(tensors)
-    contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
-    _require_finite(contiguous, bool(trainer.settings.allow_nan))
-    write_atomically(Path(path), to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
+    _require_finite(tensors, bool(trainer.settings.allow_nan))
+    return header, tensors
 
 
 def _drop_rows(tensors: dict[str, npt.NDArray[Any]]) -> None:
@@ -126,7 +137,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     place = Path(path)
     header, tensors = read_model_file(place)
     try:
-        return _restore(header, tensors, place)
+        return unpack_model(header, tensors, place)
     except ModelFileError:
         raise
     except DAMAGE as problem:
@@ -178,7 +189,10 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[A
     return header, tensors
 
 
-def _restore(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], path: Path) -> SavedModel:
+def unpack_model(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], path: Path) -> SavedModel:
+    """Return the model that header and tensors describe; raise an exception if they are damaged."""
+    if "layers" in header:
+        raise ModelFileError(f"{path} holds a stack of layers. Load it with streamgmm.DeepStreamingMixture.load.")
     for what, known in (("rule", RULES), ("covariance", KINDS), ("engine", ENGINES)):
         name, module = header[what]["name"], header[what].get("module")
         if name not in known:

@@ -1,0 +1,214 @@
+"""The scikit-learn face of a stack: ``DeepStreamingMixture``."""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin, clone
+
+from streamgmm.core.rows import float_type
+from streamgmm.core.scaling import warn_of_scale
+from streamgmm.core.settings import DEFAULT_CAP, require_number
+from streamgmm.estimators.fitting import FitOptions, fit_rows
+from streamgmm.estimators.mixture import StreamingGaussianMixture
+from streamgmm.estimators.validation import refuse_unfit, seed_of
+from streamgmm.layers.answers import FittedStack, is_plain
+from streamgmm.layers.fitting import fit_images
+from streamgmm.layers.fold import Fold
+from streamgmm.layers.saving import load_stack, save_stack
+from streamgmm.layers.stack import Stack, start_stack
+from streamgmm.layers.stages import default_fold, plan
+
+CAP = 1000.0  # precision of responsibilities: a cap of 20, which suits pixels, blurs them
+
+
+class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEstimator):
+    """Mixtures of patches of mixtures: a stack that learns images from a stream, without backpropagation.
+
+    Each mixture sees patches of what is below it, and the responsibilities of its components are an image for the layer
+    above. Use it for images in which one flat mixture finds too little: it tells strange images apart, draws new ones
+    and fills in hidden pixels. Each layer maximises an objective of its own and begins when the one below has annealed.
+
+    Parameters
+    ----------
+    layers : list
+        Layers from the bottom up: a `Fold` and a `StreamingGaussianMixture`, then any number of further pairs, each
+        with a `Pool` in front if wanted. Mixtures without a ``random_state`` use that of the stack.
+    shape : tuple of int
+        Height and width of an image, or height, width and channels.
+    n_epochs : int or "auto", default="auto"
+        Passes of ``fit`` over its data. ``"auto"`` makes as many as all layers need.
+    shuffle : bool, default=True
+        Whether each pass of ``fit`` takes the images in random order. ``partial_fit`` takes them as they come.
+    random_state : int, RandomState, Generator or None, default=None
+        Randomness of the start, of shuffling and of samples.
+    verbose : int, default=0
+        1 shows a progress line during ``fit``.
+
+    Attributes
+    ----------
+    levels_ : list of Level
+        Each mixture with its fold and its trainers, from the bottom up.
+    n_samples_seen_ : int
+        Images learned.
+    n_features_in_ : int
+        Values of an image.
+
+    Notes
+    -----
+    Images are flat rows, or arrays of ``shape``. Bytes are learned as they are. The first mixture may have any units;
+    upper mixtures see responsibilities, which suit ``scale="none", precision_max=1000``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgmm import DeepStreamingMixture
+    >>> from streamgmm.sources.synthetic.glyphs import Glyphs
+    >>> images, _ = Glyphs(seed=0).take(0, 1500)
+    >>> model = DeepStreamingMixture.from_shape((28, 28), n_components=9, random_state=0)
+    >>> for chunk in np.array_split(images, 5):
+    ...     model = model.partial_fit(chunk)
+    >>> model.score_samples(images[:2]).shape, model.transform(images[:2]).shape
+    ((2,), (2, 9))
+    """
+
+    def __init__(
+        self,
+        layers: list[Any],
+        shape: tuple[int, ...],
+        *,
+        n_epochs: int | str = "auto",
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.layers = layers
+        self.shape = shape
+        self.n_epochs = n_epochs
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def from_shape(cls, shape: tuple[int, ...], *, n_components: int = 49, **parameters: Any) -> Self:
+        """Return two layers for images of a shape: a mixture of overlapping patches, and one of whole images.
+
+        For 28×28 pixels, patches have 8×8 pixels and a stride of 2: architecture B of Gepperth (2022).
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Height and width of an image, or height, width and channels.
+        n_components : int, default=49
+            Components of each mixture.
+        **parameters : dict
+            Further parameters of the estimator.
+
+        Examples
+        --------
+        >>> DeepStreamingMixture.from_shape((28, 28)).layers[0]
+        Fold(patch=(8, 8), stride=(2, 2), shared=True)
+        """
+        patches = StreamingGaussianMixture(n_components)
+        whole = StreamingGaussianMixture(n_components, scale="none", precision_max=CAP)
+        return cls([default_fold(shape), patches, Fold(), whole], tuple(shape), **parameters)
+
+    # Learning
+
+    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+        """Forget what was learned and make ``n_epochs`` passes over the images.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Images as flat rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DeepStreamingMixture
+            The fitted estimator.
+        """
+        rows, stack = self._start(X)
+        options = FitOptions(self.n_epochs, bool(self.shuffle), bool(self.verbose))
+        if is_plain(stack):
+            fit_rows(stack.levels[0].trainers[0], rows, None, options)
+            stack.n_images = len(rows)
+        else:
+            fit_images(stack, rows, options)
+        self._take(stack)
+        return self
+
+    def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+        """Learn from images in their order and keep everything learned before.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Images as flat rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DeepStreamingMixture
+            The fitted estimator.
+        """
+        if self.__sklearn_is_fitted__():
+            images = self._check_images(X)
+        else:
+            rows, stack = self._start(X)
+            self._take(stack)
+            images = self._as_images(rows)
+        self._stack.feed(images)
+        self._stack.settle()
+        return self
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all layers and their training state to one safetensors file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write.
+        """
+        seed = self.random_state if isinstance(self.random_state, Integral) else None
+        others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "verbose")}
+        save_stack(path, self._fitted, {**others, "random_state": seed, "shape": list(self.shape)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model; ``partial_fit`` continues from it as if it had never stopped.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file written by ``save``.
+        """
+        stack, layers, parameters = load_stack(path)
+        model = cls(layers, tuple(parameters.pop("shape")), **parameters)
+        model._take(stack)
+        return model
+
+    def _start(self, X: npt.ArrayLike) -> tuple[npt.NDArray[Any], Stack]:
+        """Validate parameters and first images; return the images as rows, and a stack that has learned nothing."""
+        if self.n_epochs != "auto":
+            require_number("n_epochs", self.n_epochs, Integral, least=1)
+        stages = plan(clone(list(self.layers), safe=False), self.shape)
+        rows = self._rows(X, stages[0].shape)
+        lowest = stages[0].mixture
+        refuse_unfit(rows, float_type(rows), gaps=bool(lowest.allow_nan))
+        if lowest.scale == "none":
+            warn_of_scale(rows, lowest.precision_max or DEFAULT_CAP)
+        return rows, start_stack(stages, float_type(rows), seed_of(self.random_state))
+
+    def _take(self, stack: Stack) -> None:
+        self._stack = stack
+        self.n_features_in_ = int(np.prod(stack.levels[0].stage.shape))
