@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from streamgmm import StreamingGaussianMixture
 from streamgmm.core import reference as eq
 from streamgmm.core.frame import Frame
 from streamgmm.core.rules.restarts import median
@@ -121,3 +122,15 @@ def test_a_burst_does_not_become_typical() -> None:
         share, _, typical = eq.influence(-1e15, typical, 784)
     assert share < 1e-10
     assert 30 * typical[2] * typical[3] < 200 * (30 * 200 * 4)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 1e-41), (np.float64, 1e-310)])
+def test_values_too_small_for_their_type_do_no_harm(dtype: type, unit: float) -> None:
+    """The inverse of a subnormal deviation would be infinite."""
+    x = np.random.default_rng(0).normal(size=(3000, 3)).astype(dtype)
+    x[:, 1] *= dtype(unit)
+    model = StreamingGaussianMixture(4, random_state=0).partial_fit(x)
+    assert np.isfinite(model.means_).all()
+    assert (
+        model.score(x) > StreamingGaussianMixture(4, random_state=0).partial_fit(x[:, [0, 2]]).score(x[:, [0, 2]]) - 1
+    )

@@ -21,6 +21,8 @@ FAR = 0.25  # deviations between the running mean and the frame's location from 
 WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, from which the frame changes
 JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
 REPLACED = 0.9  # and from which nothing of what components know about it is left
+SMALLEST_MEAN = 1e-300  # so that its inverse is finite
+LARGEST_UNIT = {"f": 1e36, "d": 1e140}
 NARROW = 1e-4  # share of its variance below which a feature that is known from few rows has another unit
 YOUNG = 1000  # rows that are few
 MANY = 20  # unusual values that it takes to say so
@@ -251,8 +253,9 @@ class Frame:
     def _settle(self, moves: npt.NDArray[np.bool_] | None = None) -> None:
         """Set location and unit, of all features or of those that move, and watch them."""
         # where nothing varies yet, a unit in which any change shows
-        still = np.where(self.mean != 0, 1 / np.where(self.mean != 0, np.abs(self.mean), 1.0), 1.0)
+        still = 1 / np.where(self.mean != 0, np.maximum(np.abs(self.mean), SMALLEST_MEAN), 1.0)
         unit = np.where(self.varies, 1 / np.sqrt(np.where(self.varies, self.variance, 1.0)), still)
+        unit = np.minimum(unit, LARGEST_UNIT[self.values.dtype.char])  # smaller deviations count as none
         chosen = slice(None) if moves is None else moves
         self.values[0, chosen] = self.mean[chosen]
         self.values[1, chosen] = (np.sign(self.values[1]) * unit)[chosen]
