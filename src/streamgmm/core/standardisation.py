@@ -114,7 +114,8 @@ class Standardisation:
         precisions = kind.precisions(old)
         if "precisions" in given:
             kind.initial(given.get("means", old.means), given["precisions"], HELD_PRECISION)  # raises if unfit
-            precisions = given["precisions"] / self._frame.unit**2
+            unit = self._frame.unit
+            precisions = given["precisions"] / (unit**2 if given["precisions"].ndim == 2 else np.outer(unit, unit))
         logits = logits_of(given["weights"]) if "weights" in given else old.logits
         values = kind.initial(np.asarray(means, old.dtype), precisions, HELD_PRECISION)
         main.parameters = Parameters(kind, values, logits)

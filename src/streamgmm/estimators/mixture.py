@@ -174,6 +174,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         reheat: bool = False,
         allow_nan: bool = False,
         scale: str = "auto",
+        rank: int = 8,
         n_epochs: int | str = "auto",
         shuffle: bool = True,
         n_jobs: int | None = None,
@@ -201,6 +202,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.reheat = reheat
         self.allow_nan = allow_nan
         self.scale = scale
+        self.rank = rank
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.n_jobs = n_jobs

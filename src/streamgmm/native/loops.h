@@ -1,6 +1,8 @@
 // The table of loops that each vector width provides.
 #pragma once
 #include "diagonal/types.h"
+#include "full/types.h"
+#include "low_rank/types.h"
 #include "shared/types.h"
 
 namespace streamgmm {
@@ -8,6 +10,8 @@ namespace streamgmm {
 template <class T> struct Table {
     DiagonalLoops<T> diagonal;
     SharedLoops<T> shared;
+    FullLoops<T> full;
+    LowRankLoops<T> low_rank;
 };
 
 struct Loops {

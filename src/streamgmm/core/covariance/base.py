@@ -149,6 +149,31 @@ class Covariance(ABC):
     def marginal(self, parameters: Parameters, features: Sequence[int]) -> Parameters:
         """Return the distribution of some features alone."""
 
+    def condition(self, parameters: Parameters, row: npt.NDArray[np.float64]) -> Parameters:
+        """[E37] Return the distribution of the features that a row (D,) lacks, which are NaN, given the others."""
+        raise ValueError(f"covariance_type={self.name!r} does not support conditioning; use 'diag' or 'full'.")
+
+    def imputed(self, parameters: Parameters, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """[E37] Return rows (N, D) with the expected value in place of each NaN."""
+        filled = np.array(x)
+        for row in filled[np.isnan(x).any(1)]:
+            hidden = np.isnan(row)
+            left = self.condition(parameters, row)
+            row[hidden] = left.weights @ left.means.astype(np.float64)
+        return filled
+
+    def pulls(self, parameters: Parameters, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """[E29] Return the precision of each component times the deviations of rows (N, D) from its mean: (N, K, D)."""
+        raise ValueError(f"covariance_type={self.name!r} does not support explanations; use 'diag' or 'full'.")
+
+    def conditional_precisions(self, parameters: Parameters) -> npt.NDArray[np.float64]:
+        """[E29] Return the precision of each feature given all others: (K, D)."""
+        raise ValueError(f"covariance_type={self.name!r} does not support explanations; use 'diag' or 'full'.")
+
+    def with_rank(self, rank: int) -> Covariance:
+        """Return the kind with so many factors; most kinds have none."""
+        return self
+
     def supports(self, method: str) -> bool:
         """Return whether the kind implements an optional method, such as ``"sgd_steps"`` or ``"reframe"``."""
         return getattr(type(self), method) is not getattr(Covariance, method)
@@ -292,6 +317,11 @@ class Covariance(ABC):
     @abstractmethod
     def variances(self, moments: Tensors) -> Floats:
         """Return the variance of every feature in every component: (K, D)."""
+
+    def offset(self, moments: Tensors, component: int, spread: Floats, rng: np.random.Generator) -> Floats:
+        """[E19] Return a random step (D,) of the size ``spread`` (D,) that leads away from a component."""
+        step: Floats = spread * rng.standard_normal(len(spread))
+        return step
 
     @abstractmethod
     def expected_losses(self, parameters: Parameters, moments: Tensors, component: int) -> npt.NDArray[np.float64]:
