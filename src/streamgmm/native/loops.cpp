@@ -9,9 +9,6 @@
 #include "diagonal/natural.h"
 #include "diagonal/scoring.h"
 #include "diagonal/sgd.h"
-#include "full/moments.h"
-#include "full/sgd.h"
-#include "low_rank/moments.h"
 #include "shared/bandwidth.h"
 #include "shared/rows.h"
 
@@ -21,8 +18,6 @@ template <class T>
 constexpr Table<T> table = {
     {refresh_log_dets<T>, merge_rows<T>, rescale<T>, score<T>, sgd_steps<T>, natural_steps<T>, em_steps<T>},
     {first_unfit_row<T>, read_all<T>, rewrite_all<T>},
-    {score_full<T>, refresh_full<T>, settle_full<T>, sgd_steps_full<T>, natural_steps_full<T>, em_steps_full<T>},
-    {score_low_rank<T>, refresh_low_rank<T>, settle_low_rank<T>, natural_steps_low_rank<T>, em_steps_low_rank<T>},
 };
 
 } // namespace

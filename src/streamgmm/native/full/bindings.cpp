@@ -81,7 +81,7 @@ void sgd_steps(const FullArrays<T> &m, const SampleArrays<T> &samples, const Fil
     const Report &out = report.for_steps(samples.steps, kind.components);
     LoopRuns running;
     FullWorkspace<T> work(kind, samples.batch_size);
-    table<T>().full.sgd_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
+    coupled_table<T>().full.sgd_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
 }
 
 template <class T>
@@ -94,7 +94,7 @@ void natural_steps(const FullArrays<T> &m, const FullMomentArrays<T> &moments, c
     const Report &out = report.for_steps(samples.steps, kind.components);
     LoopRuns running;
     FullWorkspace<T> work(kind, samples.batch_size);
-    table<T>().full.natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
+    coupled_table<T>().full.natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
 }
 
 template <class T>
@@ -105,7 +105,7 @@ void em_steps(const FullArrays<T> &m, const FullMomentArrays<T> &moments, const 
     const Report &out = report.for_steps(samples.steps, kind.components);
     LoopRuns running;
     FullWorkspace<T> work(kind, samples.batch_size);
-    table<T>().full.em_steps(kind, samples.input, samples.steps, step, work.batch, out);
+    coupled_table<T>().full.em_steps(kind, samples.input, samples.steps, step, work.batch, out);
 }
 
 template <class T>
@@ -117,13 +117,13 @@ void score(const FullArrays<T> &m, const SampleArrays<T> &samples, std::optional
     const Answers out = AnswerArrays{scores, log_likelihood, max_component, winner}.for_rows(rows, kind.components);
     LoopRuns running;
     FullWorkspace<T> work(kind, rows < score_rows ? (rows ? rows : 1) : score_rows);
-    table<T>().full.score(kind, samples.input, rows, work.batch, out);
+    coupled_table<T>().full.score(kind, samples.input, rows, work.batch, out);
 }
 
 template <class T> void refresh(const FullArrays<T> &m, std::size_t first, std::size_t last) {
     require(first <= last && last <= m.model.components, "component indices are out of range");
     nb::gil_scoped_release unlocked;
-    table<T>().full.refresh(m.model, first, last);
+    coupled_table<T>().full.refresh(m.model, first, last);
 }
 
 template <class T>
@@ -133,7 +133,7 @@ void settle(const FullArrays<T> &m, const FullMomentArrays<T> &moments, double s
     Full<T> kind = moments.of(m);
     LoopRuns running;
     FullWorkspace<T> work(kind, 1);
-    table<T>().full.settle(kind, scale_min, scale_max, first, last);
+    coupled_table<T>().full.settle(kind, scale_min, scale_max, first, last);
 }
 
 template <class T> void bind_kind(nb::module_ &m, const char *model_name, const char *moments_name, const char *dtype) {

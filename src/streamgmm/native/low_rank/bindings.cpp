@@ -105,7 +105,7 @@ void natural_steps(const LowRankArrays<T> &m, const LowRankMomentArrays<T> &mome
     const Report &out = report.for_steps(samples.steps, kind.components);
     LoopRuns running;
     LowRankWorkspace<T> work(kind, samples.batch_size);
-    table<T>().low_rank.natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
+    coupled_table<T>().low_rank.natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
 }
 
 template <class T>
@@ -116,7 +116,7 @@ void em_steps(const LowRankArrays<T> &m, const LowRankMomentArrays<T> &moments, 
     const Report &out = report.for_steps(samples.steps, kind.components);
     LoopRuns running;
     LowRankWorkspace<T> work(kind, samples.batch_size);
-    table<T>().low_rank.em_steps(kind, samples.input, samples.steps, step, work.batch, out);
+    coupled_table<T>().low_rank.em_steps(kind, samples.input, samples.steps, step, work.batch, out);
 }
 
 template <class T>
@@ -128,7 +128,7 @@ void score(const LowRankArrays<T> &m, const SampleArrays<T> &samples, std::optio
     const Answers out = AnswerArrays{scores, log_likelihood, max_component, winner}.for_rows(rows, kind.components);
     LoopRuns running;
     LowRankWorkspace<T> work(kind, rows < score_rows ? (rows ? rows : 1) : score_rows);
-    table<T>().low_rank.score(kind, samples.input, rows, work.batch, out);
+    coupled_table<T>().low_rank.score(kind, samples.input, rows, work.batch, out);
 }
 
 template <class T> void refresh(const LowRankArrays<T> &m, std::size_t first, std::size_t last) {
@@ -136,7 +136,7 @@ template <class T> void refresh(const LowRankArrays<T> &m, std::size_t first, st
     LowRank<T> kind = m.model;
     nb::gil_scoped_release unlocked;
     LowRankWorkspace<T> work(kind, 1);
-    table<T>().low_rank.refresh(kind, first, last);
+    coupled_table<T>().low_rank.refresh(kind, first, last);
 }
 
 template <class T>
@@ -146,7 +146,7 @@ void settle(const LowRankArrays<T> &m, const LowRankMomentArrays<T> &moments, do
     LowRank<T> kind = moments.of(m);
     LoopRuns running;
     LowRankWorkspace<T> work(kind, 1);
-    table<T>().low_rank.settle(kind, scale_min, scale_max, first, last);
+    coupled_table<T>().low_rank.settle(kind, scale_min, scale_max, first, last);
 }
 
 template <class T> void bind_kind(nb::module_ &m, const char *model_name, const char *moments_name, const char *dtype) {
