@@ -60,11 +60,11 @@ def full_model(means: Floats, factors: Floats, logits: Numbers, log_dets: Number
 def low_rank_model(tensors: dict[str, Floats], logits: Numbers, log_dets: Numbers, n_features: int) -> LowRankModel:
     """Make a model that lives in the given arrays and keeps them alive.
 
-    INOUT tensors: means and scales of the noise (K, stride), factors and projections (K, L, stride), roots (K, L, L).
-    Call ``refresh`` after writing scales or factors: all others follow from them.
+    INOUT tensors: means and scales of the noise (K, stride), factors and projections (K, L, stride), spreads and gains
+    (K, L, L). Call ``refresh`` after writing scales, factors or spreads: all others follow from them.
     """
     make: Any = _native.LowRankModel32 if tensors["means"].dtype == np.float32 else _native.LowRankModel64
-    names = ("means", "scales", "factors", "projections", "roots")
+    names = ("means", "scales", "factors", "projections", "spreads", "gains")
     return make(*(tensors[name] for name in names), logits, log_dets, n_features)
 
 

@@ -24,8 +24,8 @@ FEATURES_LAST = ("means", "scales", "factors", "projections", "variances", "cros
 class LowRank(Covariance):
     """Mixtures of factor analysers: x = μ + A z + noise, where z has ``rank`` independent standard normal entries.
 
-    Tensors are ``means`` (K, D), ``scales`` (K, D) of the noise, ``factors`` (K, L, D), and what follows from them
-    ([E34]): ``projections`` (K, L, D) and ``roots`` (K, L, L). Moments are ``variances`` (K, D), and ``cross`` (K, L, D),
+    Tensors are ``means`` (K, D), ``scales`` (K, D) of the noise, ``factors`` (K, L, D) and ``spreads`` (K, L, L), in
+    which z is learned, and what follows from them ([E34]): ``projections`` (K, L, D) and ``gains`` (K, L, L). Moments are ``variances`` (K, D), and ``cross`` (K, L, D),
     ``inner`` (K, L, L) and ``shifts`` (K, L), covariances of z and x, second moments of z and its running mean ([E35]).
     """
 
@@ -44,7 +44,8 @@ class LowRank(Covariance):
             "scales": Layout((n_features,), 1.0),
             "factors": Layout(wide, 0.0),
             "projections": Layout(wide, 0.0),
-            "roots": Layout((self.rank, self.rank)),
+            "spreads": Layout((self.rank, self.rank)),
+            "gains": Layout((self.rank, self.rank)),
         }
 
     def moment_layout(self, n_features: int) -> dict[str, Layout]:
@@ -91,8 +92,8 @@ class LowRank(Covariance):
     def _completed(self, values: dict[str, Any]) -> dict[str, Any]:
         """Add tensors that follow from others, or are zero."""
         size, width = values["means"].shape
-        wide = np.zeros((size, self.rank, width))
-        return {"factors": wide, "projections": wide, "roots": np.zeros((size, self.rank, self.rank)), **values}
+        wide, unit = np.zeros((size, self.rank, width)), np.tile(np.eye(self.rank), (size, 1, 1))
+        return {"factors": wide, "projections": wide, "spreads": unit, "gains": unit, **values}
 
     def widen(self, tensors: Tensors, means: npt.NDArray[Any], bounds: Bounds) -> Tensors:
         fresh = {"means": means, "scales": bounds.scale_max, "variances": 1 / bounds.precision_max}
@@ -222,12 +223,12 @@ class LowRank(Covariance):
 
     def start_moments(self, parameters: Parameters) -> Tensors:
         size, width, rank = len(parameters), parameters.n_features, self.rank
-        factors = parameters["factors"]
+        factors, spreads = (parameters[n].astype(np.float64) for n in ("factors", "spreads"))
         grown = factors.any(axis=(1, 2))[:, None, None]
         values = {
             "variances": self.feature_variances(parameters),
-            "cross": factors,
-            "inner": np.where(grown, np.eye(rank), 0.0),
+            "cross": spreads @ factors,
+            "inner": np.where(grown, spreads @ spreads.swapaxes(1, 2), 0.0),
             "shifts": np.zeros((size, rank)),
             "pending": np.zeros(size),
         }
@@ -332,7 +333,7 @@ class LowRank(Covariance):
         rows: range,
     ) -> None:
         part = slice(rows.start, rows.stop)
-        for name in ("means", "scales", "factors"):
+        for name in ("means", "scales", "factors", "spreads"):
             old = start[name][part].astype(np.float64)
             changes = sum(_shaped(s, old) * (r[name][part] - old) for r, s in zip(replicas, shares[part].T, strict=True))
             out[name][part] = old + changes

@@ -17,15 +17,15 @@ constexpr std::size_t score_rows = 64; // rows scored together: they share each 
 template <class T> struct LowRankArrays {
     Padded<T> means, scales;      // INOUT [components, stride]
     Cube<T> factors, projections; // INOUT [components, rank, stride]
-    Cube<T> roots;                // INOUT [components, rank, rank]
+    Cube<T> spreads, gains;       // INOUT [components, rank, rank]
     Vector logits, log_dets;      // INOUT [components]
     LowRank<T> model = {};
 
-    LowRankArrays(Padded<T> means_, Padded<T> scales_, Cube<T> factors_, Cube<T> projections_, Cube<T> roots_,
-                  Vector logits_, Vector log_dets_, std::size_t features)
+    LowRankArrays(Padded<T> means_, Padded<T> scales_, Cube<T> factors_, Cube<T> projections_, Cube<T> spreads_,
+                  Cube<T> gains_, Vector logits_, Vector log_dets_, std::size_t features)
         : means(std::move(means_)), scales(std::move(scales_)), factors(std::move(factors_)),
-          projections(std::move(projections_)), roots(std::move(roots_)), logits(std::move(logits_)),
-          log_dets(std::move(log_dets_)) {
+          projections(std::move(projections_)), spreads(std::move(spreads_)), gains(std::move(gains_)),
+          logits(std::move(logits_)), log_dets(std::move(log_dets_)) {
         const std::size_t k = means.shape(0), stride = means.shape(1), rank = factors.shape(1);
         require(k > 0 && features > 0 && rank > 0, "a mixture must have a component, a feature and a factor");
         require(stride * sizeof(T) % pack_bytes == 0 && stride >= features &&
@@ -35,14 +35,15 @@ template <class T> struct LowRankArrays {
         require(factors.shape(0) == k && factors.shape(2) == stride, "means and factors differ in shape");
         require(projections.shape(0) == k && projections.shape(1) == rank && projections.shape(2) == stride,
                 "factors and projections differ in shape");
-        require(roots.shape(0) == k && roots.shape(1) == rank && roots.shape(2) == rank,
-                "roots must have the shape (components, rank, rank)");
+        for (const Cube<T> *square : {&spreads, &gains})
+            require(square->shape(0) == k && square->shape(1) == rank && square->shape(2) == rank,
+                    "spreads and gains must have the shape (components, rank, rank)");
         require(logits.shape(0) == k && log_dets.shape(0) == k,
                 "logits and log_dets must have one entry per component");
         model.logits = logits.data(), model.log_dets = log_dets.data();
         model.components = k, model.features = features, model.stride = stride, model.rank = rank;
         model.means = means.data(), model.scales = scales.data(), model.factors = factors.data();
-        model.projections = projections.data(), model.roots = roots.data();
+        model.projections = projections.data(), model.spreads = spreads.data(), model.gains = gains.data();
     }
 
     void require_features(const SampleArrays<T> &samples) const {
@@ -152,9 +153,10 @@ void settle(const LowRankArrays<T> &m, const LowRankMomentArrays<T> &moments, do
 template <class T> void bind_kind(nb::module_ &m, const char *model_name, const char *moments_name, const char *dtype) {
     nb::class_<LowRankArrays<T>> model(m, model_name, "Parameters of a mixture of factor analysers.");
     model
-        .def(nb::init<Padded<T>, Padded<T>, Cube<T>, Cube<T>, Cube<T>, Vector, Vector, std::size_t>(),
+        .def(nb::init<Padded<T>, Padded<T>, Cube<T>, Cube<T>, Cube<T>, Cube<T>, Vector, Vector, std::size_t>(),
              "means"_a.noconvert(), "scales"_a.noconvert(), "factors"_a.noconvert(), "projections"_a.noconvert(),
-             "roots"_a.noconvert(), "logits"_a.noconvert(), "log_dets"_a.noconvert(), "n_features"_a)
+             "spreads"_a.noconvert(), "gains"_a.noconvert(), "logits"_a.noconvert(), "log_dets"_a.noconvert(),
+             "n_features"_a)
         .def_prop_ro("n_features", [](const LowRankArrays<T> &self) { return self.model.features; })
         .def_prop_ro("components", [](const LowRankArrays<T> &self) { return self.model.components; })
         .def("natural_steps", &natural_steps<T>, "moments"_a, "samples"_a, "filter"_a, "step"_a, "report"_a)

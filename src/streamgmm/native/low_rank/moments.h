@@ -42,6 +42,23 @@ struct FactorSums {
     double *inner, *shift;          // [rank, rank], [rank]
 };
 
+// Mean and covariance of z = S u.  IN found; OUT z[rank], covariance[rank, rank].
+template <class T>
+inline void spread_out(const LowRank<T> &m, std::size_t k, const Posterior &found, double *z, double *covariance) {
+    const std::size_t rank = m.rank;
+    const T *s = m.spreads + k * rank * rank;
+    for (std::size_t l = 0; l < rank; ++l) {
+        z[l] = 0;
+        for (std::size_t a = 0; a <= l; ++a) z[l] += double(s[l * rank + a]) * found.mean[a];
+        for (std::size_t j = 0; j < rank; ++j) {
+            double &entry = covariance[l * rank + j] = 0;
+            for (std::size_t a = 0; a <= l; ++a)
+                for (std::size_t b = 0; b <= j; ++b)
+                    entry += double(s[l * rank + a]) * found.covariance[a * rank + b] * double(s[j * rank + b]);
+        }
+    }
+}
+
 // Adds a sample with weight w.  IN m, b; INOUT sums.
 template <class T>
 inline void add_sample(const LowRank<T> &m, std::size_t k, const Batch<T> &b, std::size_t n, double w, double farthest,
@@ -50,23 +67,23 @@ inline void add_sample(const LowRank<T> &m, std::size_t k, const Batch<T> &b, st
     const T *x = b.samples + n * m.stride, *mean = m.means + k * m.stride, *own = m.own_means + k * m.stride;
     const T *present = b.has_gaps[n] ? b.present + n * m.stride : nullptr;
     const T *factors = m.factors + k * m.rank * m.stride, *scales = m.scales + k * m.stride;
+    const T *spreads = m.spreads + k * m.rank * m.rank;
     for (std::size_t d = 0; d < m.stride; ++d) m.away[d] = x[d] - mean[d];
-    double *z = room, *covariance = z + m.rank;
+    double *z = room, *covariance = z + m.rank, *y = covariance + m.rank * m.rank;
+    const T *gains = m.gains + k * rank * rank;
+    Posterior found = {};
     if (rank && present) {
-        const Posterior found = posterior(m, k, m.away, present, room + m.rank * (m.rank + 1));
-        for (std::size_t l = 0; l < rank; ++l) z[l] = found.mean[l];
-        for (std::size_t i = 0; i < rank * rank; ++i) covariance[i] = found.covariance[i];
+        found = posterior(m, k, m.away, present, y + m.rank);
+        spread_out(m, k, found, z, covariance);
     } else if (rank) {
-        const T *roots = m.roots + k * rank * rank;
-        double *y = covariance + rank * rank;
         all_dots(m.away, m.projections + k * rank * m.stride, rank, m.stride, m.stride, y);
         for (std::size_t l = 0; l < rank; ++l) {
             z[l] = 0;
-            for (std::size_t j = l; j < rank; ++j) z[l] += double(roots[j * rank + l]) * y[j];
+            for (std::size_t j = 0; j < rank; ++j) z[l] += double(gains[j * rank + l]) * y[j];
             for (std::size_t j = 0; j < rank; ++j) {
                 covariance[l * rank + j] = 0;
-                for (std::size_t i = l > j ? l : j; i < rank; ++i)
-                    covariance[l * rank + j] += double(roots[i * rank + l]) * double(roots[i * rank + j]);
+                for (std::size_t i = 0; i < rank; ++i)
+                    covariance[l * rank + j] += double(gains[i * rank + l]) * double(gains[i * rank + j]);
             }
         }
     }
@@ -78,12 +95,13 @@ inline void add_sample(const LowRank<T> &m, std::size_t k, const Batch<T> &b, st
             if (present[d] != T(0)) continue;
             double expected = 0, spread = 1 / (double(scales[d]) * double(scales[d]));
             for (std::size_t l = 0; l < rank; ++l) {
-                expected += double(factors[l * m.stride + d]) * z[l];
+                expected += double(factors[l * m.stride + d]) * found.mean[l];
                 double along = 0;
                 for (std::size_t j = 0; j < rank; ++j)
-                    along += covariance[l * rank + j] * double(factors[j * m.stride + d]);
+                    along += found.covariance[l * rank + j] * double(factors[j * m.stride + d]);
                 spread += double(factors[l * m.stride + d]) * along;
-                sums.cross[l * m.stride + d] += w * along;
+                for (std::size_t i = l; i < rank; ++i) // z = S u
+                    sums.cross[i * m.stride + d] += w * along * double(spreads[i * rank + l]);
             }
             m.away[d] = limited(T(double(mean[d]) + expected - double(own[d])), most);
             second[d] += w * spread;
@@ -145,20 +163,24 @@ template <class T> inline void settle(LowRank<T> &m, std::size_t k, const Limits
     double *noise = m.room, *row = noise + stride, *u = row + stride, *w = u + rank * rank;
     for (std::size_t d = 0; d < m.features; ++d) noise[d] = double(variance[d]);
     const bool growing = grows(m, k);
+    T *spreads = m.spreads + k * rank * rank;
     if (growing) {
+        double trace = 0;
         for (std::size_t i = 0; i < rank * rank; ++i) u[i] = double(m.inner[k * rank * rank + i]);
-        factorise(u, rank, 1e-10);
+        for (std::size_t l = 0; l < rank; ++l) trace += u[l * rank + l];
+        factorise(u, rank, 1e-10 * trace);
         invert(u, rank, w);
     }
     for (std::size_t l = 0; l < rank; ++l) {
+        for (std::size_t j = 0; j < rank; ++j)
+            spreads[l * rank + j] = growing ? T(j <= l ? u[j * rank + l] : 0) : T(l == j ? 1 : 0);
         for (std::size_t d = 0; d < m.features; ++d) row[d] = 0;
-        for (std::size_t j = 0; j < rank && growing; ++j) {
-            double entry = 0; // of the inverse of the second moments of z
-            for (std::size_t i = l > j ? l : j; i < rank; ++i) entry += w[i * rank + l] * w[i * rank + j];
+        for (std::size_t j = 0; j <= l && growing; ++j) {
+            const double entry = w[l * rank + j];
             for (std::size_t d = 0; d < m.features; ++d) row[d] += entry * double(cross[j * stride + d]);
         }
         for (std::size_t d = 0; d < m.features; ++d) {
-            noise[d] -= row[d] * double(cross[l * stride + d]);
+            noise[d] -= row[d] * row[d];
             factors[l * stride + d] = T(row[d]);
         }
     }

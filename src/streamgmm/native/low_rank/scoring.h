@@ -36,10 +36,10 @@ inline void deviate_in_noise(const T *samples, const T *mean, const T *scales, s
     }
 }
 
-// [E33] What a sample with gaps says about z: mean and covariance of z, and the density of what it has.
+// [E33] What a sample with gaps says about u: its mean and covariance, and the density of what the sample has.
 struct Posterior {
-    double *mean;       // [rank] of z
-    double *covariance; // [rank, rank] of z
+    double *mean;       // [rank] of u
+    double *covariance; // [rank, rank] of u
     double distance, log_det;
 };
 
@@ -118,10 +118,11 @@ template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Ba
     }
 }
 
-// [E34] Projections, roots and log-determinant that follow from factors and scales.  INOUT m.
+// [E34] Projections, gains and log-determinant that follow from factors, spreads and scales.  INOUT m.
 template <class T> inline void refresh(LowRank<T> &m, std::size_t k) {
     const std::size_t rank = m.rank, stride = m.stride;
     const T *factors = m.factors + k * rank * stride, *scales = m.scales + k * stride;
+    const T *spreads = m.spreads + k * rank * rank;
     T *projections = m.projections + k * rank * stride;
     double *u = m.room, *w = u + rank * rank, *part = w + rank * rank;
     LogProduct<T> product;
@@ -136,7 +137,11 @@ template <class T> inline void refresh(LowRank<T> &m, std::size_t k) {
     for (std::size_t l = 0; l < rank; ++l) {
         T *row = projections + l * stride;
         for (std::size_t d = 0; d < stride; ++d) row[d] = T(0);
-        for (std::size_t j = 0; j < rank; ++j) m.roots[(k * rank + l) * rank + j] = T(w[l * rank + j]);
+        for (std::size_t j = 0; j < rank; ++j) {
+            double gain = 0;
+            for (std::size_t i = 0; i <= l && i <= j; ++i) gain += w[l * rank + i] * double(spreads[j * rank + i]);
+            m.gains[(k * rank + l) * rank + j] = T(gain);
+        }
         for (std::size_t j = 0; j <= l; ++j) add_multiple(factors + j * stride, T(w[l * rank + j]), stride, row);
         for (std::size_t d = 0; d < stride; ++d) row[d] *= scales[d] * scales[d];
     }

@@ -10,7 +10,8 @@ template <class T> struct LowRank : Coupled<T> {
     std::size_t rank;
     T *means, *scales;        // [components, stride]
     T *factors, *projections; // [components, rank, stride] A', R
-    T *roots;                 // [components, rank, rank] inverse(L)
+    T *spreads;               // [components, rank, rank] S, lower: z = S u, and u has independent entries
+    T *gains;                 // [components, rank, rank] inverse(L) S': z is expected at gains' R (x - mean)
     T *own_means, *variances; // [components, stride] statistics; the means may be the model's own
     T *cross;                 // [components, rank, stride] covariances of z and x
     T *inner;                 // [components, rank, rank] second moments of z; zero before factors begin to grow
