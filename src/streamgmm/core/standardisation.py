@@ -28,6 +28,7 @@ HELD_PRECISION = 20.0  # of samples, while the annealing is wide; the largest on
 PRIOR_EXPECTS = 0.3  # of a feature's variance in a component
 UNUSUAL = 0.3  # unusual values of a feature that the prior counts like: at least one sample
 HEAVY_TAILED = 0.05  # samples that it counts like for each unit of excess kurtosis: variances of heavy tails are noisy
+MANY_FRESH = 0.1  # share of new features from which components relearn all that connects features
 LOCKED = 1e30  # weight of the prior on a feature that has not varied
 
 
@@ -189,7 +190,8 @@ class Standardisation:
         if move.fresh.any():
             kind.forget_features(tensors, move.fresh)
             state = state.map_tensors(lambda t: kind.forget_features(t, move.fresh))
-            rule.on_new_features(state)
+            if not kind.couples_features or move.fresh.mean() > MANY_FRESH:
+                rule.on_new_features(state)
         values = tensors.named()
         if rule.holds_scales(main.state):  # scales are a choice then, not an estimate
             values = kind.initial(tensors["means"], None, HELD_PRECISION)

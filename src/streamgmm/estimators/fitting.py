@@ -35,7 +35,7 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
             if epoch == 0 and epochs > 1:
                 trainer.end_pass()
         trainer.flush()
-        refined = options.n_epochs == "auto" and length * rows.shape[1] * trainer.n_components <= MOST_REFINED
+        refined = options.n_epochs == "auto" and length * trainer.n_numbers <= MOST_REFINED
         if refined:
             every, shares = repeated(rows, weights)
             refined = trainer.refine(every.astype(np.float64), shares)

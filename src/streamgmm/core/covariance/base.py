@@ -76,11 +76,14 @@ class Covariance(ABC):
         Whether samples with missing values can be learned and scored.
     bounds_influence : bool
         Whether samples with an extreme loss get less influence ([E20]).
+    couples_features : bool
+        Whether features may be correlated within a component.
     """
 
     name: ClassVar[str]
     supports_gaps: ClassVar[bool] = False
     bounds_influence: ClassVar[bool] = False
+    couples_features: ClassVar[bool] = False
 
     # Tensors
 
@@ -162,8 +165,8 @@ class Covariance(ABC):
             row[hidden] = left.weights @ left.means.astype(np.float64)
         return filled
 
-    def pulls(self, parameters: Parameters, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """[E29] Return the precision of each component times the deviations of rows (N, D) from its mean: (N, K, D)."""
+    def pull(self, parameters: Parameters, component: int, away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """[E29] Return the precision of a component times deviations (N, D) from its mean."""
         raise ValueError(f"covariance_type={self.name!r} does not support explanations; use 'diag' or 'full'.")
 
     def conditional_precisions(self, parameters: Parameters) -> npt.NDArray[np.float64]:

@@ -38,6 +38,7 @@ class Full(Covariance):
     name: ClassVar[str] = "full"
     supports_gaps: ClassVar[bool] = True
     bounds_influence: ClassVar[bool] = True
+    couples_features: ClassVar[bool] = True
 
     def layout(self, n_features: int) -> dict[str, Layout]:
         return {"means": Layout((n_features,), 0.0), "factors": Layout((n_features, n_features), 0.0)}
@@ -126,10 +127,9 @@ class Full(Covariance):
         values = {"means": means.astype(parameters.dtype), "factors": precision_factors(inner)}
         return Parameters(self, values, logits)
 
-    def pulls(self, parameters: Parameters, x: Numbers) -> Numbers:
-        factors = parameters["factors"].astype(np.float64)
-        away = x[:, None] - parameters.means
-        return np.einsum("kji,nkj->nki", factors, np.einsum("kij,nkj->nki", factors, away, optimize=True), optimize=True)
+    def pull(self, parameters: Parameters, component: int, away: Numbers) -> Numbers:
+        factor = parameters["factors"][component].astype(np.float64)
+        return np.asarray((away @ factor.T) @ factor)
 
     def conditional_precisions(self, parameters: Parameters) -> Numbers:
         return (parameters["factors"].astype(np.float64) ** 2).sum(1)

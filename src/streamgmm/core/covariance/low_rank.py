@@ -32,6 +32,7 @@ class LowRank(Covariance):
     name: ClassVar[str] = "low_rank"
     supports_gaps: ClassVar[bool] = True
     bounds_influence: ClassVar[bool] = True
+    couples_features: ClassVar[bool] = True
     rank: int = 8
 
     def with_rank(self, rank: int) -> LowRank:
@@ -173,11 +174,9 @@ class LowRank(Covariance):
             expected[own] += (shares[k, own, None] * zs[k, own]) @ factors[k]
         return np.where(known > 0, x, expected)
 
-    def pulls(self, parameters: Parameters, x: Numbers) -> Numbers:
-        scales, projections = (parameters[n].astype(np.float64) for n in ("scales", "projections"))
-        away = x[:, None] - parameters.means
-        along = np.einsum("kld,nkd->nkl", projections, away, optimize=True)
-        return scales**2 * away - np.einsum("kld,nkl->nkd", projections, along, optimize=True)
+    def pull(self, parameters: Parameters, component: int, away: Numbers) -> Numbers:
+        scales, projections = (parameters[n][component].astype(np.float64) for n in ("scales", "projections"))
+        return np.asarray(away * scales**2 - (away @ projections.T) @ projections)
 
     def conditional_precisions(self, parameters: Parameters) -> Numbers:
         scales, projections = (parameters[n].astype(np.float64) for n in ("scales", "projections"))

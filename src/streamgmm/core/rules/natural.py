@@ -205,7 +205,8 @@ class Natural(Rule[NaturalState]):
             counts = np.ones(len(samples))
         sheet = Sheet(samples[counts > 0].astype(parameters.dtype), counts[counts > 0])
         # moves raise the likelihood, which is not what a regularised mixture is for: they rank anomalies worse
-        attempts = MOST_MOVES if self.reg_covar == 0 else 0
+        moves = self.reg_covar == 0 and not parameters.kind.couples_features
+        attempts = MOST_MOVES if moves else 0
         fit = refine(sheet, Fit(parameters, state.moments, state.prior, bounds).copy(), attempts)
         parameters.assign(fit.parameters)
         state.moments.assign(fit.moments)
