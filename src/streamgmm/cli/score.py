@@ -63,7 +63,7 @@ def score(
         missing=accepts_gaps(saved),
     )
     path = None if out is None or str(out) == "-" else out
-    _check_out(path, source)
+    check_out(path, source)
     if saved.scaling is not None:
         console.say(
             f"rows are scaled by '{saved.scaling.kind}', as in training; likelihoods are in the units of the rows"
@@ -105,7 +105,8 @@ def score(
     console.say_bad_rows(first_bad, skipped)
 
 
-def _check_out(path: Path | None, source: str) -> None:
+def check_out(path: Path | None, source: str) -> None:
+    """Raise CommandError for an output that cannot be written, or would overwrite the input."""
     if path is None:
         return
     if not path.parent.is_dir():

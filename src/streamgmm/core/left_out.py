@@ -40,12 +40,13 @@ def densities_without(parameters: Parameters, prior: Prior, samples: Numbers, pa
     kind, width = parameters.kind, parameters.n_features
     expected, weight, *_ = prior.rows[:, :width].astype(np.float64)
     free = weight < UNLOCKED
-    m = float(np.median(weight[free])) if free.any() else 1.0
+    usual = float(np.median(weight[free])) if free.any() else 1.0
     given = kind.conditional_precisions(parameters)
     found, slopes = np.empty(len(pairs.row)), np.zeros((len(pairs.row), width), np.float32)
     for k in np.unique(pairs.component).tolist():
         at = np.flatnonzero(pairs.component == k)
         left, own, mass = pairs.left[at], pairs.own[at], float(prior.evidence[k])
+        m = kind.prior_weight(usual, mass, width)
         away = np.nan_to_num(samples[pairs.row[at]] - parameters.means[k])
         pull = kind.pull(parameters, k, away)
         square = (away * pull).sum(1)

@@ -257,6 +257,10 @@ class Covariance(ABC):
         """[E24] Set the rows of a prior, each (D,) or a number."""
         return
 
+    def prior_weight(self, weight: float, mass: float, n_features: int) -> float:
+        """[E24] Return the weight that a prior of so many samples has in a component that has received ``mass``."""
+        return weight
+
     def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:
         """[E28] Move variances by shares (K,) towards those of all components together, in place."""
         return

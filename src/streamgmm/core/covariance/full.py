@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
+from streamgmm.core.covariance.base import Bounds, Statistics, Work
+from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
     Numbers,
     blocks,
@@ -22,13 +23,13 @@ from streamgmm.core.covariance.dense import (
 )
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.tensors import Layout, Tensors
-from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, coupled, padded
+from streamgmm.native import Floats, SGDStep, Steps, coupled
 
 POOLED = 20.0  # samples from which a variance of one component tells more than that of all components
 
 
 @dataclass(frozen=True)
-class Full(Covariance):
+class Full(Coupled):
     """Tensors ``means`` (K, D) and ``factors`` (K, D, D): the precision of a component is F'F ([E30]).
 
     F is lower triangular where covariances are learned, and has orthogonal rows, which are eigenvectors times the roots
@@ -36,9 +37,6 @@ class Full(Covariance):
     """
 
     name: ClassVar[str] = "full"
-    supports_gaps: ClassVar[bool] = True
-    bounds_influence: ClassVar[bool] = True
-    couples_features: ClassVar[bool] = True
 
     def layout(self, n_features: int) -> dict[str, Layout]:
         return {"means": Layout((n_features,), 0.0), "factors": Layout((n_features, n_features), 0.0)}
@@ -50,8 +48,8 @@ class Full(Covariance):
         p = parameters
         return coupled.full_model(p.buffers["means"], p.buffers["factors"], p.logits, p.log_dets)
 
-    def refresh(self, parameters: Parameters, rows: range) -> None:
-        coupled.refresh(parameters.native, rows)
+    def wrapped(self, means: Floats, moments: Tensors, learned: coupled.Learned) -> Any:
+        return coupled.full_moments(means, moments.buffers["covariances"], learned)
 
     def validate(self, parameters: Parameters) -> None:
         if not np.isfinite(parameters.log_dets).all():
@@ -93,14 +91,6 @@ class Full(Covariance):
         return Tensors(layout, wider, tensors.dtype)
 
     # Answers
-
-    def score(self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
-        return coupled.score(parameters.native, x, factor)
-
-    def component_scores(
-        self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0
-    ) -> npt.NDArray[np.float64]:
-        return coupled.component_scores(parameters.native, x, factor)
 
     def draw(self, parameters: Parameters, components: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
         noise = rng.standard_normal((len(components), parameters.n_features))
@@ -169,49 +159,14 @@ class Full(Covariance):
             parameters.refresh()
         return coupled.sgd_steps(parameters.native, work.samples, work.filters, step)
 
-    def natural_steps(
-        self,
-        parameters: Parameters,
-        moments: Tensors,
-        counts: npt.NDArray[np.float64],
-        received: npt.NDArray[np.float64],
-        work: Work,
-        step: NaturalStep,
-        prior: Prior | None = None,
-    ) -> Steps:
-        own = _wrapped(parameters.buffers["means"], moments, counts, prior)
-        return coupled.natural_steps(parameters.native, own, work.samples, work.filters, step, received)
-
-    def em_steps(
-        self,
-        parameters: Parameters,
-        statistics: Statistics,
-        masses: npt.NDArray[np.float64],
-        work: Work,
-        step: EMStep,
-        prior: Prior | None = None,
-    ) -> Steps:
-        own = _wrapped(statistics.means, statistics.moments, masses, prior)
-        return coupled.em_steps(parameters.native, own, work.samples, step)
-
-    def set_from_moments(
-        self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range, prior: Prior | None = None
-    ) -> None:
-        own = _wrapped(parameters.buffers["means"], moments, parameters.log_dets, prior)
-        coupled.settle(parameters.native, own, bounds, rows)
-
-    def start_prior(self, n_features: int, dtype: np.dtype[Any], expected: float) -> Floats:
-        return padded(np.repeat([[expected], [1.0], [0.0], [0.0]], n_features, axis=1), dtype, 1)
-
-    def set_prior(self, prior: Prior, rows: list[Any]) -> None:
-        for row, values in zip(prior.rows, rows, strict=True):
-            row[: len(rows[0])] = values
+    def prior_weight(self, weight: float, mass: float, n_features: int) -> float:
+        return weight * n_features / (mass + n_features)
 
     def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:
         covariances = covariances_of(parameters["factors"])
-        # a covariance matrix takes more samples than a variance
+        # a covariance matrix takes more samples than a variance; small shares would widen narrow directions
         more = (1 + parameters.n_features / POOLED) ** 2
-        share = (more * shares / (1 + (more - 1) * shares))[:, None, None]
+        share = ((more * shares / (1 + (more - 1) * shares)) ** 2)[:, None, None]
         together = np.einsum("k,kij->ij", parameters.weights, covariances)
         parameters["factors"][:] = lower_factors((1 - share) * covariances + share * together)
         parameters.refresh()
@@ -250,13 +205,6 @@ class Full(Covariance):
             else:
                 values[name] = old
         return Tensors(tensors.layout, values, tensors.dtype)
-
-    def set_components(
-        self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds
-    ) -> None:
-        parameters.buffers["means"][components] = statistics.means[components]
-        for k in components.tolist():
-            self.set_from_moments(parameters, statistics.moments, bounds, range(k, k + 1))
 
     def set_moments(self, moments: Tensors, component: int, rows: Floats, weights: npt.NDArray[np.float64]) -> None:
         away = (rows - np.average(rows, axis=0, weights=weights)).astype(np.float64)
@@ -321,12 +269,6 @@ class Full(Covariance):
         factors = parameters["factors"].astype(np.float64)
         spread = moments["covariances"][component].astype(np.float64) + apart[:, :, None] * apart[:, None]
         return np.asarray(((factors @ spread) * factors).sum((1, 2)) - 2 * parameters.log_dets)
-
-
-def _wrapped(means: Floats, moments: Tensors, masses: npt.NDArray[np.float64], prior: Prior | None) -> Any:
-    rows, evidence = (None, None) if prior is None else prior
-    learned = coupled.Learned(masses, moments.buffers["pending"], evidence, rows)
-    return coupled.full_moments(means, moments.buffers["covariances"], learned)
 
 
 def _decouple(tensors: Tensors, features: npt.NDArray[np.bool_], variance: float) -> None:

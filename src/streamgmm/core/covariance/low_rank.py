@@ -9,11 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
+from streamgmm.core.covariance.base import Bounds, Statistics
+from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import Numbers
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.tensors import Layout, Tensors
-from streamgmm.native import EMStep, Floats, NaturalStep, Scores, Steps, coupled, padded
+from streamgmm.native import Floats, coupled
 
 MOST_FEATURES = 512  # of which covariances are shown as matrices
 BY_FEATURE = ("factors", "cross")  # tensors that scale with a feature
@@ -21,7 +22,7 @@ FEATURES_LAST = ("means", "scales", "factors", "projections", "variances", "cros
 
 
 @dataclass(frozen=True)
-class LowRank(Covariance):
+class LowRank(Coupled):
     """Mixtures of factor analysers: x = μ + A z + noise, where z has ``rank`` independent standard normal entries.
 
     Tensors are ``means`` (K, D), ``scales`` (K, D) of the noise, ``factors`` (K, L, D) and ``spreads`` (K, L, L), in
@@ -30,9 +31,6 @@ class LowRank(Covariance):
     """
 
     name: ClassVar[str] = "low_rank"
-    supports_gaps: ClassVar[bool] = True
-    bounds_influence: ClassVar[bool] = True
-    couples_features: ClassVar[bool] = True
     rank: int = 8
 
     def with_rank(self, rank: int) -> LowRank:
@@ -63,8 +61,8 @@ class LowRank(Covariance):
             parameters.buffers, parameters.logits, parameters.log_dets, parameters.tensors["means"].shape[1]
         )
 
-    def refresh(self, parameters: Parameters, rows: range) -> None:
-        coupled.refresh(parameters.native, rows)
+    def wrapped(self, means: Floats, moments: Tensors, learned: coupled.Learned) -> Any:
+        return coupled.low_rank_moments(means, moments.buffers, learned)
 
     def validate(self, parameters: Parameters) -> None:
         if not (parameters["scales"] > 0).all():
@@ -109,14 +107,6 @@ class LowRank(Covariance):
         return Tensors(layout, wider, tensors.dtype)
 
     # Answers
-
-    def score(self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
-        return coupled.score(parameters.native, x, factor)
-
-    def component_scores(
-        self, parameters: Parameters, x: npt.ArrayLike, factor: float = 1.0
-    ) -> npt.NDArray[np.float64]:
-        return coupled.component_scores(parameters.native, x, factor)
 
     def draw(self, parameters: Parameters, components: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
         dtype = parameters.dtype
@@ -233,44 +223,6 @@ class LowRank(Covariance):
         }
         return Tensors(self.moment_layout(width), values, parameters.dtype)
 
-    def natural_steps(
-        self,
-        parameters: Parameters,
-        moments: Tensors,
-        counts: npt.NDArray[np.float64],
-        received: npt.NDArray[np.float64],
-        work: Work,
-        step: NaturalStep,
-        prior: Prior | None = None,
-    ) -> Steps:
-        own = _wrapped(parameters.buffers["means"], moments, counts, prior)
-        return coupled.natural_steps(parameters.native, own, work.samples, work.filters, step, received)
-
-    def em_steps(
-        self,
-        parameters: Parameters,
-        statistics: Statistics,
-        masses: npt.NDArray[np.float64],
-        work: Work,
-        step: EMStep,
-        prior: Prior | None = None,
-    ) -> Steps:
-        own = _wrapped(statistics.means, statistics.moments, masses, prior)
-        return coupled.em_steps(parameters.native, own, work.samples, step)
-
-    def set_from_moments(
-        self, parameters: Parameters, moments: Tensors, bounds: Bounds, rows: range, prior: Prior | None = None
-    ) -> None:
-        own = _wrapped(parameters.buffers["means"], moments, parameters.log_dets, prior)
-        coupled.settle(parameters.native, own, bounds, rows)
-
-    def start_prior(self, n_features: int, dtype: np.dtype[Any], expected: float) -> Floats:
-        return padded(np.repeat([[expected], [1.0], [0.0], [0.0]], n_features, axis=1), dtype, 1)
-
-    def set_prior(self, prior: Prior, rows: list[Any]) -> None:
-        for row, values in zip(prior.rows, rows, strict=True):
-            row[: len(rows[0])] = values
-
     def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:
         variances = self.feature_variances(parameters).astype(np.float64)
         together = parameters.weights @ variances
@@ -308,13 +260,6 @@ class LowRank(Covariance):
                 new /= np.abs(scale) if name == "scales" else scale
             values[name] = new
         return Tensors(tensors.layout, values, tensors.dtype)
-
-    def set_components(
-        self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds
-    ) -> None:
-        parameters.buffers["means"][components] = statistics.means[components]
-        for k in components.tolist():
-            self.set_from_moments(parameters, statistics.moments, bounds, range(k, k + 1))
 
     def set_moments(self, moments: Tensors, component: int, rows: Floats, weights: npt.NDArray[np.float64]) -> None:
         away = rows - np.average(rows, axis=0, weights=weights)
@@ -406,9 +351,3 @@ class _Joint(NamedTuple):
 def _shaped(share: npt.NDArray[np.float64], like: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """One number per component, to be multiplied with arrays of any number of axes."""
     return share.reshape(-1, *(1,) * (like.ndim - 1))
-
-
-def _wrapped(means: Floats, moments: Tensors, masses: npt.NDArray[np.float64], prior: Prior | None) -> Any:
-    rows, evidence = (None, None) if prior is None else prior
-    learned = coupled.Learned(masses, moments.buffers["pending"], evidence, rows)
-    return coupled.low_rank_moments(means, moments.buffers, learned)

@@ -33,6 +33,7 @@ template <class T> struct FullArrays {
         model.logits = logits.data(), model.log_dets = log_dets.data();
         model.components = k, model.features = d, model.stride = stride;
         model.means = means.data(), model.factors = factors.data();
+        model.known_from = double(d); // fewer samples do not determine a covariance matrix
     }
 
     void require_features(const SampleArrays<T> &samples) const {
@@ -67,7 +68,7 @@ template <class T> struct FullMomentArrays {
 // The work space of steps, attached to a kind.
 template <class T> struct FullWorkspace : BatchWorkspace<T> {
     FullWorkspace(Full<T> &kind, std::size_t size)
-        : BatchWorkspace<T>(kind.components, kind.stride, size, 3 * kind.features * kind.features + 9 * kind.stride) {
+        : BatchWorkspace<T>(kind.components, kind.stride, size, 3 * kind.features * kind.features + 12 * kind.stride) {
         kind.away = this->away, kind.room = this->room;
     }
 };

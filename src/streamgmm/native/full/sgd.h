@@ -37,7 +37,16 @@ template <class T> inline void orthogonalise(const Full<T> &m, std::size_t k, co
     }
 }
 
-// Gradient of a marginal: what is missing is what the others lead one to expect, with its uncertainty.
+// P a = F'(F a).  IN y[features] = F a; OUT out[features].
+template <class T> inline void pull_back(const Full<T> &m, std::size_t k, const double *y, double *out) {
+    for (std::size_t j = 0; j < m.features; ++j) out[j] = 0;
+    for (std::size_t i = 0; i < m.features; ++i) {
+        const T *row = m.factors + (k * m.features + i) * m.stride;
+        for (std::size_t j = 0; j < m.features; ++j) out[j] += y[i] * double(row[j]);
+    }
+}
+
+// Gradient of a marginal: what is missing is what the others lead one to expect, with its uncertainty, which is W'W.
 // INOUT m.away, second[features], turns[features, features].
 template <class T>
 inline void take_expected(const Full<T> &m, std::size_t k, const T *present, double w, const double *lambda,
@@ -45,18 +54,21 @@ inline void take_expected(const Full<T> &m, std::size_t k, const T *present, dou
     const std::size_t d = m.features;
     for (std::size_t i = 0; i < d; ++i) m.away[i] = present[i] != T(0) ? m.away[i] : T(0);
     const Hidden hidden = condition(m, k, m.away, present);
-    double *inverse = hidden.precision + d * d, *along = second + m.stride;
+    double *inverse = hidden.precision + d * d, *along = second + m.stride, *pulled = along + m.stride;
     invert(hidden.precision, hidden.count, inverse);
     for (std::size_t a = 0; a < hidden.count; ++a) m.away[hidden.features[a]] = T(hidden.expected[a]);
-    for (std::size_t i = 0; i < d; ++i) {
-        const T *row = m.factors + (k * d + i) * m.stride;
-        for (std::size_t a = 0; a < hidden.count; ++a) {
-            along[a] = 0;
-            for (std::size_t e = 0; e <= a; ++e)
-                along[a] += inverse[a * hidden.count + e] * double(row[hidden.features[e]]) / lambda[i];
-            second[i] += w * along[a] * along[a];
-            for (std::size_t e = 0; e <= a; ++e)
-                turns[i * d + hidden.features[e]] += w * along[a] * inverse[a * hidden.count + e];
+    T *direction = m.away + m.stride; // a row of W, as a vector of all features
+    double *y = m.room;
+    for (std::size_t a = 0; a < hidden.count; ++a) {
+        for (std::size_t j = 0; j < m.stride; ++j) direction[j] = T(0);
+        for (std::size_t e = 0; e <= a; ++e) direction[hidden.features[e]] = T(inverse[a * hidden.count + e]);
+        project(m, k, direction, y);
+        pull_back(m, k, y, pulled);
+        for (std::size_t i = 0; i < d; ++i) {
+            along[i] = y[i] / lambda[i];
+            second[i] += w * along[i] * along[i];
+            for (std::size_t j = 0; j < d; ++j)
+                turns[i * d + j] += w * along[i] * (pulled[j] - lambda[i] * lambda[i] * double(direction[j]));
         }
     }
 }
@@ -67,8 +79,9 @@ template <class T> inline void climb(Full<T> &m, std::size_t k, const Batch<T> &
     const double rate = step.rate / double(b.size), mass = b.received[k];
     T *rows = m.factors + k * d * m.stride, *mean = m.means + k * m.stride;
     // behind what `condition` uses
-    double *turns = m.room + 5 * m.stride + 2 * d * d; // Σ w y_i a', with y_i = v_i'a
+    double *turns = m.room + 5 * m.stride + 2 * d * d; // Σ w y_i (P - λ_i²) a, with y_i = v_i'a
     double *y = m.room, *lambda = turns + d * d, *first = lambda + m.stride, *second = first + m.stride;
+    double *pulled = second + 2 * m.stride;
     for (std::size_t i = 0; i < d; ++i) {
         double square;
         dots<T, 1>(rows + i * m.stride, rows + i * m.stride, 0, m.stride, &square);
@@ -82,12 +95,14 @@ template <class T> inline void climb(Full<T> &m, std::size_t k, const Batch<T> &
         deviate(b.samples + n * m.stride, mean, m.stride, m.away);
         if (b.has_gaps[n]) take_expected(m, k, b.present + n * m.stride, w, lambda, second, turns);
         project(m, k, m.away, y);
+        pull_back(m, k, y, pulled);
         for (std::size_t i = 0; i < d; ++i) {
             const double along = y[i] / lambda[i], square = along * along;
             first[i] += w * along;
             second[i] += w * (square < 1e300 ? square : 1e300);
             double *turn = turns + i * d;
-            for (std::size_t j = 0; j < d; ++j) turn[j] += w * along * double(m.away[j]);
+            const double own = lambda[i] * lambda[i];
+            for (std::size_t j = 0; j < d; ++j) turn[j] += w * along * (pulled[j] - own * double(m.away[j]));
         }
     }
     for (std::size_t i = 0; i < d; ++i) {
@@ -99,10 +114,10 @@ template <class T> inline void climb(Full<T> &m, std::size_t k, const Batch<T> &
         const double old = lambda[i];
         double size = 0, *turn = turns + i * d;
         for (std::size_t j = 0; j < d; ++j) size += turn[j] * turn[j];
-        const double length = rate * old * old * __builtin_sqrt(size);
-        const double gain = length > 0.5 ? 0.5 / __builtin_sqrt(size) : rate * old * old; // at most half a unit
+        const double length = rate * __builtin_sqrt(size);
+        const double gain = length > 0.5 ? 0.5 / __builtin_sqrt(size) : rate; // at most half a unit
         for (std::size_t j = 0; j < d; ++j)
-            rows[i * m.stride + j] = T(double(rows[i * m.stride + j]) / old - (size < 1e280 ? gain * turn[j] : 0));
+            rows[i * m.stride + j] = T(double(rows[i * m.stride + j]) / old + (size < 1e280 ? gain * turn[j] : 0));
         double low = old * 0.5, high = old * 2, moved = old + rate * (mass / old - old * second[i]);
         low = low > step.scale_min ? low : step.scale_min;
         high = high < step.scale_max ? high : step.scale_max;

@@ -12,7 +12,7 @@ template <class T> struct Full : Coupled<T> {
     T *own_means;   // [components, stride] those of the statistics; may be the model's own
     T *covariances; // [components, features, stride] without the prior
     T *away;        // scratch [4, stride]
-    double *room;   // scratch [3 * features * features + 9 * stride]
+    double *room;   // scratch [3 * features * features + 12 * stride]
 };
 
 template <class T> struct FullLoops {

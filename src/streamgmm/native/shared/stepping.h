@@ -173,10 +173,12 @@ template <class T> struct Blended {
 template <class T>
 inline Blended<T> blended(const Coupled<T> &kind, std::size_t k, std::size_t d, const Limits &limits) {
     if (!kind.prior) return {1, 0};
-    const double n = kind.evidence[k], expected = double(kind.prior[d]), weight = double(kind.prior[kind.stride + d]);
+    constexpr double locked = 1e20; // weight of a feature that has not varied
+    const double n = kind.evidence[k], expected = double(kind.prior[d]), full = double(kind.prior[kind.stride + d]);
+    const double weight = kind.known_from > 0 && full < locked ? full * kind.known_from / (n + kind.known_from) : full;
     const double added = double(kind.prior[2 * kind.stride + d]), smallest = double(kind.prior[3 * kind.stride + d]);
-    const double own = weight * expected / (n + weight) + added,
-                 least = smallest > limits.least ? smallest : limits.least;
+    const double own = weight * expected / (n + weight) + added;
+    const double least = smallest > limits.least ? smallest : limits.least;
     return {__builtin_sqrt(n / (n + weight)), own > least ? own : least};
 }
 

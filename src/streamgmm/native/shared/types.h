@@ -94,10 +94,11 @@ struct EmStep {
 template <class T> struct Coupled {
     double *logits, *log_dets; // [components]
     std::size_t components, features, stride;
-    double *masses;   // [components] counts (natural), or mean responsibilities (stochastic EM); null: learns nothing
-    double *evidence; // [components] weight received in all, or null without a prior
-    const T *prior;   // [4, stride] as for diagonal covariances, or null
-    T *pending;       // [components] how far statistics have moved since covariances were set
+    double *masses;    // [components] counts (natural), or mean responsibilities (stochastic EM); null: learns nothing
+    double *evidence;  // [components] weight received in all, or null without a prior
+    const T *prior;    // [4, stride] as for diagonal covariances, or null
+    double known_from; // samples from which the weight of the prior itself fades; 0: it stays
+    T *pending;        // [components] how far statistics have moved since covariances were set
 };
 
 // Bounds of variances.
