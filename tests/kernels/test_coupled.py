@@ -33,7 +33,7 @@ def full_case(rng: np.random.Generator, size: tuple[int, int], dtype: type) -> C
     k, d = size
     roots = np.tril(rng.normal(0, 0.3, (k, d, d))) + np.eye(d)
     means, logits = rng.random((k, d)).astype(dtype), rng.normal(0, 0.5, k)
-    factors = np.linalg.inv(roots).astype(dtype)
+    factors = np.tril(np.linalg.inv(roots)).astype(dtype)
     buffers = {"means": padded(means, np.dtype(dtype), 0), "factors": padded(factors, np.dtype(dtype), 0)}
     model = coupled.full_model(buffers["means"], buffers["factors"], logits, np.empty(k))
     coupled.refresh(model)
@@ -133,7 +133,9 @@ def test_natural_steps_of_full_covariances(dtype: type, size: tuple[int, int], b
     counts = rng.uniform(2, 5, k)
     prior = np.repeat([[0.3], [1.0], [0.01], [0.0]], d, axis=1)
     grid = ring(k)
-    _, winner = eq.smoothed(eqc.scores(x.astype(float), case.logits, case.means, case.covariances), smoothing_matrix(grid, sigma))
+    _, winner = eq.smoothed(
+        eqc.scores(x.astype(float), case.logits, case.means, case.covariances), smoothing_matrix(grid, sigma)
+    )
     w = smoothing_matrix(grid, sigma)[winner]
     n, r = eq.earned_rate(counts, w.sum(0), 0.5, 100.0)
     means, moved = eqc.moved_covariances(x.astype(float), w, r, case.means, case.covariances)

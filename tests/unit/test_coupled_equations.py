@@ -90,7 +90,9 @@ def test_conditioning_agrees_with_bayes(case: tuple[np.ndarray, ...]) -> None:
     rows = np.array([[0.3, a, 0.8, b] for a, b in places])
     joint = logsumexp(eq.scores(rows, logits, means, covariances), axis=1)
     marginal = logsumexp(eq.scores(row[None, known], logits, means[:, known], covariances[:, known][:, :, known]))
-    found = logsumexp([np.log(g) + multivariate_normal(a, b).logpdf(places) for g, a, b in zip(γ, m, c, strict=True)], axis=0)
+    found = logsumexp(
+        [np.log(g) + multivariate_normal(a, b).logpdf(places) for g, a, b in zip(γ, m, c, strict=True)], axis=0
+    )
     np.testing.assert_allclose(found, joint - marginal, rtol=1e-10)
 
 

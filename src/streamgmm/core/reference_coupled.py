@@ -1,4 +1,4 @@
-"""The equations of docs/math.md §9-§11, for covariances that couple features: one slow, plain function for each.
+"""The equations of docs/math.md §12, for covariances that couple features: one slow, plain function for each.
 
 Like ``reference``, which it continues, this defines what is correct; everything else is compared with it.
 """
@@ -28,13 +28,11 @@ def log_density(x: Array, μ: Array, Σ: Array) -> Array:
 
 def scores(x: Array, ξ: Array, μ: Array, Σ: Array) -> Array:
     """[E30] log π_k + log N(x; μ_k, Σ_k), shape (N, K)."""
-    return np.stack(
-        [np.log(p) + log_density(x, m, S) for p, m, S in zip(weights(ξ), μ, Σ, strict=True)], axis=1
-    )
+    return np.stack([np.log(p) + log_density(x, m, S) for p, m, S in zip(weights(ξ), μ, Σ, strict=True)], axis=1)
 
 
 def moved_covariances(x: Array, w: Array, r: Array, μ: Array, S: Array) -> tuple[Array, Array]:
-    """[E31] Mean and covariance of each component after a move by r towards those of its batch, weighted by w (N, K)."""
+    """[E31] Mean and covariance of each component after a move by r towards its batch, weighted by w (N, K)."""
     μ_new, S_new = μ.copy(), S.copy()
     for k in range(len(μ)):
         W = w[:, k].sum()

@@ -26,9 +26,7 @@ class NativeModel(Protocol):
         """Float type of the parameters."""
 
 
-def batches(
-    model: NativeModel, samples: Samples, received: npt.NDArray[np.float64] | None = None
-) -> tuple[Any, Steps]:
+def batches(model: NativeModel, samples: Samples, received: npt.NDArray[np.float64] | None = None) -> tuple[Any, Steps]:
     """Convert samples to the native struct, and make an empty report."""
     rows = rows_of(model, samples.rows)
     steps, rest = divmod(len(rows), samples.batch_size)

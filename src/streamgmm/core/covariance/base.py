@@ -78,12 +78,15 @@ class Covariance(ABC):
         Whether samples with an extreme loss get less influence ([E20]).
     couples_features : bool
         Whether features may be correlated within a component.
+    patience : int
+        How many times as many samples a training should see as with diagonal covariances.
     """
 
     name: ClassVar[str]
     supports_gaps: ClassVar[bool] = False
     bounds_influence: ClassVar[bool] = False
     couples_features: ClassVar[bool] = False
+    patience: ClassVar[int] = 1
 
     # Tensors
 

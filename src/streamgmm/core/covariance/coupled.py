@@ -21,6 +21,7 @@ class Coupled(Covariance):
     supports_gaps: ClassVar[bool] = True
     bounds_influence: ClassVar[bool] = True
     couples_features: ClassVar[bool] = True
+    patience: ClassVar[int] = 8
 
     @abstractmethod
     def wrapped(self, means: Floats, moments: Tensors, learned: coupled.Learned) -> Any:

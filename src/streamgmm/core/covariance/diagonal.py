@@ -105,9 +105,7 @@ class Diagonal(Covariance):
         expected = (shares / shares.sum(1, keepdims=True)) @ parameters.means
         return np.where(np.isnan(x), expected, x)
 
-    def pull(
-        self, parameters: Parameters, component: int, away: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
+    def pull(self, parameters: Parameters, component: int, away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(away * parameters["scales"][component].astype(np.float64) ** 2)
 
     def conditional_precisions(self, parameters: Parameters) -> npt.NDArray[np.float64]:

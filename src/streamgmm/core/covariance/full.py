@@ -260,7 +260,9 @@ class Full(Coupled):
     def offset(self, moments: Tensors, component: int, spread: Floats, rng: np.random.Generator) -> Floats:
         """Follow the correlations: independent steps would lead far away where features hardly differ."""
         covariance = moments["covariances"][component].astype(np.float64)
-        sizes, directions = np.linalg.eigh(covariance / np.maximum(np.sqrt(np.outer(*2 * [np.diag(covariance)])), 1e-300))
+        sizes, directions = np.linalg.eigh(
+            covariance / np.maximum(np.sqrt(np.outer(*2 * [np.diag(covariance)])), 1e-300)
+        )
         step = directions @ (np.sqrt(np.maximum(sizes, 0)) * rng.standard_normal(len(spread)))
         return np.asarray(spread * step)
 

@@ -26,8 +26,9 @@ class LowRank(Coupled):
     """Mixtures of factor analysers: x = μ + A z + noise, where z has ``rank`` independent standard normal entries.
 
     Tensors are ``means`` (K, D), ``scales`` (K, D) of the noise, ``factors`` (K, L, D) and ``spreads`` (K, L, L), in
-    which z is learned, and what follows from them ([E34]): ``projections`` (K, L, D) and ``gains`` (K, L, L). Moments are ``variances`` (K, D), and ``cross`` (K, L, D),
-    ``inner`` (K, L, L) and ``shifts`` (K, L), covariances of z and x, second moments of z and its running mean ([E35]).
+    which z is learned, and what follows from them ([E34]): ``projections`` (K, L, D) and ``gains`` (K, L, L). Moments
+    are ``variances`` (K, D), and ``cross`` (K, L, D), ``inner`` (K, L, L) and ``shifts`` (K, L): covariances of z and
+    x, second moments of z and its running mean ([E35]).
     """
 
     name: ClassVar[str] = "low_rank"
@@ -279,7 +280,9 @@ class LowRank(Coupled):
         part = slice(rows.start, rows.stop)
         for name in ("means", "scales", "factors", "spreads"):
             old = start[name][part].astype(np.float64)
-            changes = sum(_shaped(s, old) * (r[name][part] - old) for r, s in zip(replicas, shares[part].T, strict=True))
+            changes = sum(
+                _shaped(s, old) * (r[name][part] - old) for r, s in zip(replicas, shares[part].T, strict=True)
+            )
             out[name][part] = old + changes
         self.refresh(out, rows)
 
