@@ -112,7 +112,7 @@ class Standardisation:
         assert self._frame is not None
         old, kind = main.parameters, main.parameters.kind
         means = self._frame.samples_of_rows(given["means"]) if "means" in given else old.means
-        precisions = kind.precisions(old)
+        precisions = None  # all held
         if "precisions" in given:
             kind.initial(given.get("means", old.means), given["precisions"], HELD_PRECISION)  # raises if unfit
             unit = self._frame.unit

@@ -250,7 +250,8 @@ class Full(Coupled):
         out.means[part] = mean + moved
         some = moved[:, :size]
         out.moments["covariances"][part] = old + change - some[:, :, None] * some[:, None]
-        out.moments["pending"][part] = 0.0
+        moved_by_any = np.any([(r.means[part] != start.means[part]).any(1) for r in replicas], axis=0)
+        out.moments["pending"][part] = np.where(moved_by_any, 0.0, start.moments["pending"][part])
 
     # Restarts of light components
 

@@ -315,7 +315,8 @@ class LowRank(Coupled):
         to["cross"][part] = own.cross + moved.cross - z[:, :, None] * x[:, None]
         to["inner"][part] = own.inner + moved.inner - z[:, :, None] * z[:, None]
         to["shifts"][part] = own.shifts + z
-        to["pending"][part] = 0.0
+        moved_by_any = np.any([(r.means[part] != start.means[part]).any(1) for r in replicas], axis=0)
+        to["pending"][part] = np.where(moved_by_any, 0.0, start.moments["pending"][part])
 
     # Restarts of light components
 

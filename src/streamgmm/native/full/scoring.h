@@ -101,16 +101,16 @@ template <class T> inline void add_scores(const Full<T> &m, std::size_t k, Batch
         bool whole = n + 4 <= b.size;
         for (std::size_t j = 0; whole && j < 4; ++j) whole = !b.has_gaps[n + j];
         if (whole) {
-            double distance[4] = {}, part[4];
+            double part[4], *ys = m.room + 5 * m.stride; // [4, features]
             for (std::size_t j = 0; j < 4; ++j)
                 deviate(b.samples + (n + j) * m.stride, mean, m.stride, m.away + j * m.stride);
             for (std::size_t i = 0; i < m.features; ++i) {
                 dots<T, 4>(m.factors + (k * m.features + i) * m.stride, m.away, m.stride, row_length(m, i), part);
-                for (std::size_t j = 0; j < 4; ++j) distance[j] += part[j] * part[j];
+                for (std::size_t j = 0; j < 4; ++j) ys[j * m.features + i] = part[j];
             }
             for (std::size_t j = 0; j < 4; ++j, ++n)
                 b.scores[n * m.components + k] =
-                    constant - 0.5 * (double(m.features) * log_two_pi + bounded<T>(distance[j]));
+                    log_density(constant, m.features, bounded<T>(sum_of_squares(ys + j * m.features, m.features)));
             continue;
         }
         deviate(b.samples + n * m.stride, mean, m.stride, m.away);
@@ -119,13 +119,10 @@ template <class T> inline void add_scores(const Full<T> &m, std::size_t k, Batch
             const T *present = b.present + n * m.stride;
             for (std::size_t d = 0; d < m.features; ++d) m.away[d] = present[d] != T(0) ? m.away[d] : T(0);
             const Hidden hidden = condition(m, k, m.away, present);
-            score = constant - hidden.log_det -
-                    0.5 * (double(m.features - hidden.count) * log_two_pi + bounded<T>(hidden.distance));
+            score = log_density(constant - hidden.log_det, m.features - hidden.count, bounded<T>(hidden.distance));
         } else {
             project(m, k, m.away, y);
-            double distance = 0;
-            for (std::size_t i = 0; i < m.features; ++i) distance += y[i] * y[i];
-            score = constant - 0.5 * (double(m.features) * log_two_pi + bounded<T>(distance));
+            score = log_density(constant, m.features, bounded<T>(sum_of_squares(y, m.features)));
         }
         ++n;
     }

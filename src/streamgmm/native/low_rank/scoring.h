@@ -84,25 +84,24 @@ template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Ba
     const double constant = b.log_weights[k] + m.log_dets[k];
     const T *mean = m.means + k * m.stride, *scales = m.scales + k * m.stride;
     const T *projections = m.projections + k * m.rank * m.stride;
-    auto write = [&](std::size_t n, double distance) {
-        distance = bounded<T>(distance > 0 ? distance : 0);
-        b.scores[n * m.components + k] = constant - 0.5 * (double(m.features) * log_two_pi + distance);
+    auto write = [&](std::size_t n, double square, const double *y) {
+        const double distance = square - sum_of_squares(y, m.rank);
+        b.scores[n * m.components + k] = log_density(constant, m.features, bounded<T>(distance > 0 ? distance : 0));
     };
     std::size_t n = 0;
-    double squares[4], part[4];
+    double squares[4], part[4], *ys = m.room; // [4, rank]
     for (; n + 4 <= b.size; n += 4) {
         deviate_in_noise<T, 4>(b.samples + n * m.stride, mean, scales, m.stride, m.away, squares);
         for (std::size_t l = 0; l < m.rank; ++l) {
             dots<T, 4>(projections + l * m.stride, m.away, m.stride, m.stride, part);
-            for (std::size_t j = 0; j < 4; ++j) squares[j] -= part[j] * part[j];
+            for (std::size_t j = 0; j < 4; ++j) ys[j * m.rank + l] = part[j];
         }
-        for (std::size_t j = 0; j < 4; ++j) write(n + j, squares[j]);
+        for (std::size_t j = 0; j < 4; ++j) write(n + j, squares[j], ys + j * m.rank);
     }
     for (; n < b.size; ++n) {
         deviate_in_noise<T, 1>(b.samples + n * m.stride, mean, scales, m.stride, m.away, squares);
-        all_dots(m.away, projections, m.rank, m.stride, m.stride, m.room);
-        for (std::size_t l = 0; l < m.rank; ++l) squares[0] -= m.room[l] * m.room[l];
-        write(n, squares[0]);
+        all_dots(m.away, projections, m.rank, m.stride, m.stride, ys);
+        write(n, squares[0], ys);
     }
     for (n = 0; n < b.size; ++n) {
         if (!b.has_gaps[n]) continue;
@@ -114,7 +113,7 @@ template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Ba
         }
         const Posterior found = posterior(m, k, m.away, present, m.room);
         b.scores[n * m.components + k] =
-            b.log_weights[k] + found.log_det - 0.5 * (double(known) * log_two_pi + bounded<T>(found.distance));
+            log_density(b.log_weights[k] + found.log_det, known, bounded<T>(found.distance));
     }
 }
 

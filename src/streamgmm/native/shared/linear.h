@@ -37,6 +37,18 @@ inline void all_dots(const T *one, const T *many, std::size_t number, std::size_
     for (; j < number; ++j) dots<T, 1>(one, many + j * apart, apart, count, out + j);
 }
 
+// Never inlined, so that the same numbers give the same bits wherever they come from.  IN values[count].
+__attribute__((noinline)) inline double sum_of_squares(const double *values, std::size_t count) {
+    double total = 0;
+    for (std::size_t i = 0; i < count; ++i) total += values[i] * values[i];
+    return total;
+}
+
+// constant - (count * log 2π + distance) / 2, for the same reason a function of its own.
+__attribute__((noinline)) inline double log_density(double constant, std::size_t count, double distance) {
+    return constant - 0.5 * (double(count) * log_two_pi + distance);
+}
+
 // to[i] += factor * from[i].  IN from[count]; INOUT to[count].
 template <class A, class B> inline void add_multiple(const A *from, A factor, std::size_t count, B *to) {
     for (std::size_t i = 0; i < count; ++i) to[i] += factor * from[i];

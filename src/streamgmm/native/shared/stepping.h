@@ -159,10 +159,7 @@ template <class T, class Kind> void score_rows_of(Kind kind, Input<T> x, std::si
 template <class T, class Kind>
 void settle_all(Kind kind, double scale_min, double scale_max, std::size_t first, std::size_t last) {
     const Limits limits = {1 / (scale_max * scale_max), most_variance(scale_min)};
-    for (std::size_t k = first; k < last; ++k) {
-        kind.pending[k] = T(0);
-        settle(kind, k, limits);
-    }
+    for (std::size_t k = first; k < last; ++k) settle(kind, k, limits);
 }
 
 // [E24] What the prior makes of feature d of component k: Σ = root_i S_ij root_j + δ_ij own_i.
