@@ -50,7 +50,7 @@ def test_conditional_mixtures_are_those_of_the_closed_form(kind: str) -> None:
 
 @kinds
 def test_a_row_without_any_value_gives_the_mixture_itself(kind: str) -> None:
-    m, covariances = mixture(kind)
+    m, _ = mixture(kind)
     (given,) = m.condition(np.full((1, 5), np.nan))
     np.testing.assert_allclose(given.weights, m.weights, rtol=1e-12)
     np.testing.assert_allclose(given.means, m.means, rtol=1e-8, atol=1e-12)

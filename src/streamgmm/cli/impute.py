@@ -37,14 +37,22 @@ def impute(
       cat today.ndjson | streamgmm impute run - --json
     """
     from streamgmm.progress import live_line
-    from streamgmm.runs.impute import impute_rows
+    from streamgmm.runs.impute import impute_rows, other_columns
     from streamgmm.sinks import open_sink
-    from streamgmm.sources import BadRow, open_source
+    from streamgmm.sources import BadRow, Source, open_source
     from streamgmm.storage import load_model
     from streamgmm.storage.run_folder import model_path
 
     saved = load_model(model_path(model))
-    opened = open_source(source, id_column=id_column, skip_bad=bad_rows is BadRows.skip, missing=True)
+
+    def opened_source() -> Source:
+        return open_source(source, id_column=id_column, skip_bad=bad_rows is BadRows.skip, missing=True)
+
+    others: list[str] = []
+    if Path(source).is_file():  # which can be read twice
+        with closing(opened_source()) as first:
+            others = other_columns(saved, first)
+    opened = opened_source()
     path = None if out is None or str(out) == "-" else out
     check_out(path, source)
     done = skipped = 0
@@ -62,7 +70,7 @@ def impute(
         live_line("impute", opened.n_rows, enabled=False if console.quiet else None) as show,
         console.warnings_as_lines(),
     ):
-        for found in impute_rows(saved, opened, report):
+        for found in impute_rows(saved, opened, report, others):
             if id_column is not None and "id" in found:
                 found = {id_column if name == "id" else name: values for name, values in found.items()}
             write(found)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance import Prior
 from streamgmm.core.parameters import Parameters
+from streamgmm.native import Floats
 
 Numbers = npt.NDArray[np.float64]
 UNLOCKED = 1e20  # weights of a prior from which a feature is not learned
@@ -31,7 +32,7 @@ class Slopes(NamedTuple):
     slopes: npt.NDArray[np.float32]
 
 
-def densities_without(parameters: Parameters, prior: Prior, samples: Numbers, pairs: Pairs) -> Slopes:
+def densities_without(parameters: Parameters, prior: Prior, samples: Floats, pairs: Pairs) -> Slopes:
     """[E38] Log densities of samples under components that have not learned them, and their slopes.
 
     Leaving out a sample takes a multiple of its outer product from the covariance, so one squared distance tells both

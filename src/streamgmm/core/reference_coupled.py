@@ -105,7 +105,7 @@ def low_rank_log_density(x: Array, component: Factors) -> Array:
 def hidden(x: Array, component: Factors) -> tuple[Array, Array]:
     """[E35] Mean (N, L) and covariance (L, L) of u, standard normal in x = μ + A u + e, given x."""
     μ, A, ψ = component
-    Ω = np.linalg.inv(np.eye(A.shape[1]) + A.T @ (A / ψ[:, None]))
+    Ω = np.asarray(np.linalg.inv(np.eye(A.shape[1]) + A.T @ (A / ψ[:, None])), np.float64)
     return (x - μ) / ψ @ A @ Ω, Ω
 
 
@@ -130,8 +130,8 @@ def moved_factors(x: Array, w: Array, r: float, component: Factors, R: Array, be
 
 def factors_of(v: Array, C: Array, Z: Array, least: float) -> tuple[Array, Array, Array]:
     """[E36] A = C R'⁻¹ with RR' = Z, ψ = max(v − rowsum(A∘A), least), and R."""
-    R = np.linalg.cholesky(Z)
-    A = np.linalg.solve(R, C.T).T
+    R = np.asarray(np.linalg.cholesky(Z), np.float64)
+    A = np.asarray(np.linalg.solve(R, C.T).T, np.float64)
     return A, np.maximum(v - (A**2).sum(1), least), R
 
 

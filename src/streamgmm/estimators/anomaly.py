@@ -16,7 +16,7 @@ from streamgmm.core.explanation import Reason
 from streamgmm.core.rows import rows_with_values
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
-from streamgmm.estimators.validation import ANOMALY_RULE, refuse_changes, warn_of_scaling
+from streamgmm.estimators.validation import ANOMALY_RULE, COUPLED_ANOMALY_RULE, refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts, check_weights
 from streamgmm.monitoring import Monitor, RecentQuantiles
 from streamgmm.storage import load_model, save_model
@@ -36,7 +36,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     mixture : StreamingGaussianMixture or None, default=None
         The mixture to learn with; None uses the defaults. A clone of it is fitted, as ``mixture_``: of a mixture that
         is fitted already only the parameters count. Instead of ``rule="natural"`` a detector learns with
-        ``Natural(reg_covar=0.05)``: narrow components make good densities, but rank anomalies poorly. To choose
+        ``Natural(reg_covar=0.05)`` (0.001 where covariances couple features): narrow components make good densities,
+        but rank anomalies poorly. To choose
         yourself, give the mixture a rule object.
     contamination : float, default=0.01
         Share of the data to flag, within (0, 0.5).
@@ -284,7 +285,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def _new_mixture(self) -> StreamingGaussianMixture:
         mixture = StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
         if mixture.rule == "natural" and mixture.scale == "auto":
-            mixture.set_params(rule=ANOMALY_RULE)
+            coupled = mixture.covariance_type in ("full", "low_rank")
+            mixture.set_params(rule=COUPLED_ANOMALY_RULE if coupled else ANOMALY_RULE)
         return mixture
 
     def _take(self, mixture: StreamingGaussianMixture, quantiles: RecentQuantiles) -> None:

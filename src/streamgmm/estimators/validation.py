@@ -22,6 +22,8 @@ MANY_DAMPED = 0.01  # share of samples from which a warning is due
 CHECKS_AFTER = 5  # where annealing is over, or never was
 ANOMALY_RULE = Natural(reg_covar=0.05)
 """What detectors learn with: narrow components make good densities, but rank anomalies poorly."""
+COUPLED_ANOMALY_RULE = Natural(reg_covar=0.001)
+"""The same for covariances that couple features: what breaks a correlation shows in narrow directions."""
 
 
 def refuse_unfit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from streamgmm.sources import Chunk, Source, drop_unfit, read_ahead, select_colu
 from streamgmm.storage import SavedModel
 
 
-def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: None) -> Iterator[Columns]:
+def impute_rows(
+    saved: SavedModel, source: Source, report: Report = lambda bad: None, others: Sequence[str] = ()
+) -> Iterator[Columns]:
     """Yield, for each chunk, the columns of the source; features of the model have no missing values any more.
 
     Ids, columns that the model does not know, and values that are not missing stay as they are.
@@ -28,11 +30,14 @@ def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: 
         Where rows come from.
     report : callable
         Called with the rows that were skipped in each chunk.
+    others : sequence of str
+        Names of columns that are to be kept although the model does not know them; see `other_columns`.
     """
     if saved.scaling is not None:
         raise StreamGMMError("models of runs with scaled rows cannot fill in values; train again on raw rows.")
     mixture, empty = saved.trainer.mixture, True
-    source.expect(saved.feature_names, mixture.n_features)
+    names = None if saved.feature_names is None else [*saved.feature_names, *others]
+    source.expect(names, mixture.n_features + len(others))
     for chunk in read_ahead(source.chunks()):
         if len(chunk.rows):
             chunk = drop_unfit(chunk, np.dtype(np.float64), source, gaps=True)
@@ -43,6 +48,22 @@ def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: 
         source.commit(chunk.position)
     if empty:
         yield {name: np.empty(0) for name in _names(saved, source, mixture.n_features)}
+
+
+def other_columns(saved: SavedModel, source: Source) -> list[str]:
+    """Return the columns of numbers that a source has and a model does not know; the source is read for it.
+
+    Parameters
+    ----------
+    saved : SavedModel
+        The model.
+    source : Source
+        The source, opened for this alone.
+    """
+    if saved.feature_names is None:
+        return []
+    next(iter(source.chunks()), None)
+    return [name for name in source.feature_names or [] if name not in saved.feature_names]
 
 
 def _columns(saved: SavedModel, source: Source, chunk: Chunk) -> Columns:

@@ -162,10 +162,9 @@ class Covariance(ABC):
     def imputed(self, parameters: Parameters, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """[E37] Return rows (N, D) with the expected value in place of each NaN."""
         filled = np.array(x)
-        for row in filled[np.isnan(x).any(1)]:
-            hidden = np.isnan(row)
-            left = self.condition(parameters, row)
-            row[hidden] = left.weights @ left.means.astype(np.float64)
+        for n in np.flatnonzero(np.isnan(x).any(1)).tolist():
+            left = self.condition(parameters, x[n])
+            filled[n, np.isnan(x[n])] = left.weights @ left.means.astype(np.float64)
         return filled
 
     def pull(self, parameters: Parameters, component: int, away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -38,7 +38,7 @@ def lower_factors(covariances: Numbers) -> Numbers:
 def precision_factors(precisions: Numbers) -> Numbers:
     """Return lower triangular F (K, D, D) such that F'F are the given precisions."""
     turned = np.linalg.cholesky(precisions[..., ::-1, ::-1])
-    return turned[..., ::-1, ::-1].swapaxes(-1, -2)
+    return np.asarray(turned[..., ::-1, ::-1].swapaxes(-1, -2), np.float64)
 
 
 def spectral_factors(factors: npt.NDArray[Any], closest: bool = False) -> Numbers:

@@ -96,7 +96,7 @@ class LowRank(Coupled):
         return {"factors": wide, "projections": wide, "spreads": unit, "gains": unit, **values}
 
     def widen(self, tensors: Tensors, means: npt.NDArray[Any], bounds: Bounds) -> Tensors:
-        fresh = {"means": means, "scales": bounds.scale_max, "variances": 1 / bounds.precision_max}
+        fresh: dict[str, Any] = {"means": means, "scales": bounds.scale_max, "variances": 1 / bounds.precision_max}
         wider: dict[str, npt.NDArray[Any]] = {}
         for name, old in tensors.named().items():
             if name not in FEATURES_LAST:
@@ -145,22 +145,24 @@ class LowRank(Coupled):
         """[E37] Use matrix products over all rows: each row lacks other features."""
         means, scales, factors = (parameters[n].astype(np.float64) for n in ("means", "scales", "factors"))
         known = (~np.isnan(x)).astype(np.float64)
+        mask, (first, second) = known.astype(parameters.dtype), np.triu_indices(self.rank)
         zs, scores = np.empty((len(parameters), len(x), self.rank)), np.empty((len(parameters), len(x)))
+        inner = np.empty((len(x), self.rank, self.rank))
         log_weights = np.log(np.maximum(parameters.weights, np.finfo(np.float64).tiny))
         for k in range(len(parameters)):
             away, noise = np.nan_to_num(x - means[k]), scales[k] ** 2
-            pairs = (factors[k][:, None] * (factors[k] * noise)).reshape(-1, x.shape[1])
-            inner = (known @ pairs.T).reshape(-1, self.rank, self.rank) + np.eye(self.rank)
-            first = (away * noise) @ factors[k].T
-            roots = np.linalg.cholesky(inner)
-            zs[k] = np.linalg.solve(inner, first[..., None])[..., 0]
-            distance = away**2 @ noise - (first * zs[k]).sum(1)
-            log_det = known @ np.log(scales[k]) - np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(1)
+            pairs = (factors[k][first] * (factors[k][second] * noise)).astype(parameters.dtype)
+            inner[:, first, second] = inner[:, second, first] = mask @ pairs.T  # takes nearly all of the time
+            inner[:, np.arange(self.rank), np.arange(self.rank)] += 1.0
+            pulled = (away * noise) @ factors[k].T
+            zs[k] = np.linalg.solve(inner, pulled[..., None])[..., 0]
+            distance = away**2 @ noise - (pulled * zs[k]).sum(1)
+            log_det = known @ np.log(scales[k]) - 0.5 * np.linalg.slogdet(inner)[1]
             scores[k] = log_weights[k] + log_det - 0.5 * distance
         shares = np.exp(scores - scores.max(0))
         shares /= shares.sum(0)
         expected = shares.T @ means
-        for k in np.flatnonzero(shares.max(1) > 1e-12):
+        for k in np.flatnonzero(shares.max(1) > 1e-12).tolist():
             own = shares[k] > 1e-12
             expected[own] += (shares[k, own, None] * zs[k, own]) @ factors[k]
         return np.where(known > 0, x, expected)
@@ -214,7 +216,7 @@ class LowRank(Coupled):
     def start_moments(self, parameters: Parameters) -> Tensors:
         size, width, rank = len(parameters), parameters.n_features, self.rank
         factors, spreads = (parameters[n].astype(np.float64) for n in ("factors", "spreads"))
-        grown = factors.any(axis=(1, 2))[:, None, None]
+        grown = np.any(factors, axis=(1, 2)).reshape(-1, 1, 1)
         values = {
             "variances": self.feature_variances(parameters),
             "cross": spreads @ factors,
