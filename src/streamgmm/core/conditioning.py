@@ -14,6 +14,11 @@ Numbers = npt.NDArray[np.float64]
 ROWS_AT_ONCE = 1000
 
 
+def impute(parameters: Parameters, x: Numbers, n_draws: int | None, rng: np.random.Generator) -> Numbers:
+    """[E37] Return rows (N, D) with means in place of each NaN, or so many draws (n_draws, N, D)."""
+    return impute_means(parameters, x) if n_draws is None else impute_draws(parameters, x, n_draws, rng)
+
+
 def impute_means(parameters: Parameters, x: Numbers) -> Numbers:
     """[E37] Return rows (N, D) with the expected value in place of each NaN."""
     filled = np.array(x)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.conditioning import expect_each_feature, impute_draws, impute_means
+from streamgmm.core.conditioning import expect_each_feature, impute
 from streamgmm.core.covariance import covariance_kind
 from streamgmm.core.covariance.low_rank import LowRank
 from streamgmm.core.explanation import Reason, rank_reasons
@@ -362,12 +362,9 @@ class Mixture:
         [[8.0, 5.0]]
         """
         rows = self._rows(x)
-        if n_draws is None:
-            filled = impute_means(self._parameters, rows)
-        else:
-            if n_draws < 1:
-                raise ValueError(f"n_draws is {n_draws}; expected at least one, or None for means.")
-            filled = impute_draws(self._parameters, rows, n_draws, np.random.default_rng(rng))
+        if n_draws is not None and n_draws < 1:
+            raise ValueError(f"n_draws is {n_draws}; expected at least one, or None for means.")
+        filled = impute(self._parameters, rows, n_draws, np.random.default_rng(rng))
         gaps = np.isnan(rows[:, self._constant])
         filled[..., self._constant] = np.where(gaps, self._constants, filled[..., self._constant])
         return filled

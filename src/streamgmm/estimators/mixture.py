@@ -21,12 +21,7 @@ from streamgmm.engines import engine_for, thread_count
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
 from streamgmm.estimators.fitting import FitOptions, fit_rows
-from streamgmm.estimators.validation import (
-    refuse_changes,
-    refuse_unfit,
-    seed_of,
-    warn_of_scaling,
-)
+from streamgmm.estimators.validation import refuse_changes, refuse_unfit, seed_of, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts, portions
 from streamgmm.storage import SavedModel, load_model, save_model
 
@@ -45,8 +40,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     n_components : int, default=64
         Number of components. They live on a grid, so numbers like 64 = 8×8 are natural.
     covariance_type : str, default="diag"
-        The covariance kind: ``"diag"``; ``"full"``, for tens of correlated features; ``"low_rank"``, for hundreds or
-        thousands of them; or one registered with ``register_covariance``.
+        ``"diag"``; ``"full"``, for tens of correlated features; ``"low_rank"``, for thousands; or one of your own.
     rule : {"natural", "sgd", "sem"} or Rule, default="natural"
         The update rule by name (``"sgd"`` is the paper's, ``"sem"`` is stochastic EM), or a rule object such as
         `Natural`, `SGD`, `StochasticEM` with settings of its own.
