@@ -25,8 +25,7 @@ from streamgmm.estimators.validation import refuse_changes, refuse_unfit, seed_o
 from streamgmm.estimators.weights import Weights, check_counts, portions
 from streamgmm.storage import SavedModel, load_model, save_model
 
-FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
-"""Parameters that cannot change once training has begun."""
+FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]  # once training has begun
 
 
 class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
@@ -112,7 +111,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     factors_, noise_variances_ : arrays of shape (K, D, L) and (K, D)
         What ``"low_rank"`` covariances consist of.
     mixture_ : Mixture
-        A copy of the current mixture, for scores and samples without the training state.
+        A copy of the current mixture, without the training state.
     sigma_ : float
         Width of the annealing; it is over when this is ``sigma_min``.
     learning_rate_ : float
