@@ -39,6 +39,7 @@ MISTAKES = {
     "demo": ["--out", "file"],
     "train": ["nothing.csv", "--out", "new"],
     "score": ["nothing", "nothing.csv"],
+    "impute": ["nothing", "nothing.csv"],
     "sample": ["nothing", "--out", "s.csv"],
     "plot": ["nothing"],
     "compare": ["nothing.csv"],
