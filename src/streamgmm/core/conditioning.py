@@ -15,12 +15,12 @@ ROWS_AT_ONCE = 1000
 
 
 def impute(parameters: Parameters, x: Numbers, n_draws: int | None, rng: np.random.Generator) -> Numbers:
-    """[E37] Return rows (N, D) with means in place of each NaN, or so many draws (n_draws, N, D)."""
+    """[E42] Return rows (N, D) with means in place of each NaN, or so many draws (n_draws, N, D)."""
     return impute_means(parameters, x) if n_draws is None else impute_draws(parameters, x, n_draws, rng)
 
 
 def impute_means(parameters: Parameters, x: Numbers) -> Numbers:
-    """[E37] Return rows (N, D) with the expected value in place of each NaN."""
+    """[E42] Return rows (N, D) with the expected value in place of each NaN."""
     filled = np.array(x)
     lacking = np.flatnonzero(np.isnan(x).any(1))
     for start in range(0, len(lacking), ROWS_AT_ONCE):
@@ -30,7 +30,7 @@ def impute_means(parameters: Parameters, x: Numbers) -> Numbers:
 
 
 def impute_draws(parameters: Parameters, x: Numbers, n_draws: int, rng: np.random.Generator) -> Numbers:
-    """[E37] Return rows with random values in place of each NaN, so many times: (n_draws, N, D)."""
+    """[E42] Return rows with random values in place of each NaN, so many times: (n_draws, N, D)."""
     filled = np.repeat(x[None], n_draws, axis=0)
     for n in np.flatnonzero(np.isnan(x).any(1)).tolist():
         left = parameters.kind.condition(parameters, x[n])

@@ -1,4 +1,4 @@
-"""Samples that are left out, one after the other, where covariances couple features ([E38])."""
+"""Samples that are left out, one after the other, where covariances couple features ([E43])."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Slopes(NamedTuple):
 
 
 def densities_without(parameters: Parameters, prior: Prior, samples: Floats, pairs: Pairs) -> Slopes:
-    """[E38] Log densities of samples under components that have not learned them, and their slopes.
+    """[E43] Log densities of samples under components that have not learned them, and their slopes.
 
     Leaving out a sample takes a multiple of its outer product from the covariance, so one squared distance tells both
     the new distance and the new determinant.

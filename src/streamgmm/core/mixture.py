@@ -320,7 +320,7 @@ class Mixture:
         return Mixture.view(self._parameters.kind.marginal(self._parameters, features), self.constants[list(features)])
 
     def condition(self, x: npt.ArrayLike) -> list[Mixture]:
-        """[E37] Return, for each row, the mixture of the features that it lacks, given those that it has.
+        """[E42] Return, for each row, the mixture of the features that it lacks, given those that it has.
 
         Parameters
         ----------
@@ -344,7 +344,7 @@ class Mixture:
     def impute(
         self, x: npt.ArrayLike, n_draws: int | None = None, rng: np.random.Generator | int | None = None
     ) -> FloatArray:
-        """[E37] Return rows (N, D) in which each NaN is replaced by what the other features lead one to expect.
+        """[E42] Return rows (N, D) in which each NaN is replaced by what the other features lead one to expect.
 
         Parameters
         ----------

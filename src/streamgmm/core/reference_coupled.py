@@ -20,19 +20,19 @@ Statistics = tuple[Array, Array, Array, Array, Array]
 
 
 def log_density(x: Array, μ: Array, Σ: Array) -> Array:
-    """[E30] log N(x; μ, Σ), shape (N,), with F'F = Σ⁻¹ and log √det Σ⁻¹ as a sum of logarithms."""
+    """[E35] log N(x; μ, Σ), shape (N,), with F'F = Σ⁻¹ and log √det Σ⁻¹ as a sum of logarithms."""
     F = np.linalg.inv(np.linalg.cholesky(Σ))
     y = (x - μ) @ F.T
     return np.log(np.diag(F)).sum() - len(μ) / 2 * np.log(2 * np.pi) - 0.5 * (y**2).sum(1)
 
 
 def scores(x: Array, ξ: Array, μ: Array, Σ: Array) -> Array:
-    """[E30] log π_k + log N(x; μ_k, Σ_k), shape (N, K)."""
+    """[E35] log π_k + log N(x; μ_k, Σ_k), shape (N, K)."""
     return np.stack([np.log(p) + log_density(x, m, S) for p, m, S in zip(weights(ξ), μ, Σ, strict=True)], axis=1)
 
 
 def moved_covariances(x: Array, w: Array, r: Array, μ: Array, S: Array) -> tuple[Array, Array]:
-    """[E31] Mean and covariance of each component after a move by r towards its batch, weighted by w (N, K)."""
+    """[E36] Mean and covariance of each component after a move by r towards its batch, weighted by w (N, K)."""
     μ_new, S_new = μ.copy(), S.copy()
     for k in range(len(μ)):
         W = w[:, k].sum()
@@ -46,14 +46,14 @@ def moved_covariances(x: Array, w: Array, r: Array, μ: Array, S: Array) -> tupl
 
 
 def blended_covariance(S: Array, N: float, ν: Array, m: Array, added: Array, least: Array) -> Array:
-    """[E31] Σ = ρ S ρ + diag(b), where b_d = max(m'ν/(N + m') + added, least), ρ² = N/(N + m'), m' = m D/(N + D)."""
+    """[E36] Σ = ρ S ρ + diag(b), where b_d = max(m'ν/(N + m') + added, least), ρ² = N/(N + m'), m' = m D/(N + D)."""
     m = m * len(ν) / (N + len(ν))
     ρ = np.sqrt(N / (N + m))
     return np.outer(ρ, ρ) * S + np.diag(np.maximum(m * ν / (N + m) + added, least))
 
 
 def spectral_step(x: Array, model: Spectral, g: Array, ε: float, bounds: tuple[float, float]) -> Spectral:
-    """[E32] One bounded step of gradient ascent in eigenvalues and eigenvectors: new ξ, μ, λ and V."""
+    """[E37] One bounded step of gradient ascent in eigenvalues and eigenvectors: new ξ, μ, λ and V."""
     ξ, μ, λ, V = model
     Σ = np.linalg.inv(np.einsum("kid,ki,kie->kde", V, λ**2, V))
     _, k = smoothed(scores(x, ξ, μ, Σ), g)
@@ -75,7 +75,7 @@ def spectral_step(x: Array, model: Spectral, g: Array, ε: float, bounds: tuple[
 
 
 def orthonormalised(V: Array) -> Array:
-    """[E32] Rows made orthonormal one after the other."""
+    """[E37] Rows made orthonormal one after the other."""
     done: list[Array] = []
     for row in V:
         left = row - sum((np.dot(row, other) * other for other in done), np.zeros(len(row)))
@@ -84,7 +84,7 @@ def orthonormalised(V: Array) -> Array:
 
 
 def known_scores(x: Array, ξ: Array, μ: Array, Σ: Array) -> Array:
-    """[E33] Scores of the marginal over the features that a row has (the others are NaN), shape (N, K)."""
+    """[E38] Scores of the marginal over the features that a row has (the others are NaN), shape (N, K)."""
     found = []
     for row in x:
         o = ~np.isnan(row)
@@ -93,7 +93,7 @@ def known_scores(x: Array, ξ: Array, μ: Array, Σ: Array) -> Array:
 
 
 def low_rank_log_density(x: Array, component: Factors) -> Array:
-    """[E34] log N(x; μ, AA' + diag ψ), shape (N,), without a D×D matrix."""
+    """[E39] log N(x; μ, AA' + diag ψ), shape (N,), without a D×D matrix."""
     μ, A, ψ = component
     U = A / ψ[:, None]
     C = np.eye(A.shape[1]) + A.T @ U
@@ -103,14 +103,14 @@ def low_rank_log_density(x: Array, component: Factors) -> Array:
 
 
 def hidden(x: Array, component: Factors) -> tuple[Array, Array]:
-    """[E35] Mean (N, L) and covariance (L, L) of u, standard normal in x = μ + A u + e, given x."""
+    """[E40] Mean (N, L) and covariance (L, L) of u, standard normal in x = μ + A u + e, given x."""
     μ, A, ψ = component
     Ω = np.asarray(np.linalg.inv(np.eye(A.shape[1]) + A.T @ (A / ψ[:, None])), np.float64)
     return (x - μ) / ψ @ A @ Ω, Ω
 
 
 def moved_factors(x: Array, w: Array, r: float, component: Factors, R: Array, before: Statistics) -> Statistics:
-    """[E35] Statistics of one component after a move by r towards those of its batch, weighted by w (N,).
+    """[E40] Statistics of one component after a move by r towards those of its batch, weighted by w (N,).
 
     z = R u is what u was called when the statistics began; about their means, x and z move as one vector.
     """
@@ -129,14 +129,14 @@ def moved_factors(x: Array, w: Array, r: float, component: Factors, R: Array, be
 
 
 def factors_of(v: Array, C: Array, Z: Array, least: float) -> tuple[Array, Array, Array]:
-    """[E36] A = C R'⁻¹ with RR' = Z, ψ = max(v − rowsum(A∘A), least), and R."""
+    """[E41] A = C R'⁻¹ with RR' = Z, ψ = max(v − rowsum(A∘A), least), and R."""
     R = np.asarray(np.linalg.cholesky(Z), np.float64)
     A = np.asarray(np.linalg.solve(R, C.T).T, np.float64)
     return A, np.maximum(v - (A**2).sum(1), least), R
 
 
 def conditioned(row: Array, ξ: Array, μ: Array, Σ: Array) -> tuple[Array, Array, Array]:
-    """[E37] Weights, means and covariances of what a row lacks (NaN), given what it has."""
+    """[E42] Weights, means and covariances of what a row lacks (NaN), given what it has."""
     h = np.isnan(row)
     o = ~h
     f = known_scores(row[None], ξ, μ, Σ)[0]
@@ -150,7 +150,7 @@ def conditioned(row: Array, ξ: Array, μ: Array, Σ: Array) -> tuple[Array, Arr
 
 
 def density_without(z: Array, r: float, N: float, μ: Array, S: Array, prior: tuple[Array, float]) -> float:
-    """[E38] Log density of a sample under a component of mass N that has not learned it; r of its mass is the sample.
+    """[E43] Log density of a sample under a component of mass N that has not learned it; r of its mass is the sample.
 
     ``prior`` is the variance ν (D,) that it expects and its weight m.
     """

@@ -85,7 +85,7 @@ def low_rank_moments(means: Floats, moments: dict[str, Floats], learned: Learned
 
 
 def sgd_steps(model: FullModel, samples: Samples, filters: Filters, step: SGDStep) -> Steps:
-    """[E32] Take gradient steps.  INOUT model, whose factors have orthogonal rows; IN samples, IN filters."""
+    """[E37] Take gradient steps.  INOUT model, whose factors have orthogonal rows; IN samples, IN filters."""
     rows, report = batches(model, samples)
     settings = _native.SGDStep(step.rate, *step.scale_bounds, step.scan_all)
     model.sgd_steps(rows, _native.Filter(*filters), settings, _native.Report(*report, samples.typical_loss))
@@ -95,7 +95,7 @@ def sgd_steps(model: FullModel, samples: Samples, filters: Filters, step: SGDSte
 def natural_steps(
     model: Model, moments: Any, samples: Samples, filters: Filters, step: NaturalStep, received: Numbers
 ) -> Steps:
-    """[E13] [E31] [E35] Take natural-gradient steps; logits stay.
+    """[E13] [E36] [E40] Take natural-gradient steps; logits stay.
 
     INOUT model, INOUT moments, IN samples, IN filters of the grid, INOUT received (K,).
     """
@@ -119,7 +119,7 @@ def em_steps(model: Model, moments: Any, samples: Samples, step: EMStep) -> Step
 def score(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
     """[E3] [E4] Score rows; the score of a row does not depend on the other rows.
 
-    IN model, IN x (N, D); ``factor`` multiplies bytes. [E33] A row with NaN is scored on the features that it has.
+    IN model, IN x (N, D); ``factor`` multiplies bytes. [E38] A row with NaN is scored on the features that it has.
     """
     rows = rows_of(model, x)
     out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
@@ -136,7 +136,7 @@ def component_scores(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> Num
 
 
 def settle(model: Model, moments: Any, scale_bounds: tuple[float, float], rows: range) -> None:
-    """[E31] [E36] Set covariances of components ``rows`` from their statistics.  INOUT model, IN moments."""
+    """[E36] [E41] Set covariances of components ``rows`` from their statistics.  INOUT model, IN moments."""
     model.settle(moments, *scale_bounds, rows.start, rows.stop)
 
 

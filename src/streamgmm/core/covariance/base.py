@@ -156,11 +156,11 @@ class Covariance(ABC):
         """Return the distribution of some features alone."""
 
     def condition(self, parameters: Parameters, row: npt.NDArray[np.float64]) -> Parameters:
-        """[E37] Return the distribution of the features that a row (D,) lacks, which are NaN, given the others."""
+        """[E42] Return the distribution of the features that a row (D,) lacks, which are NaN, given the others."""
         raise ValueError(f"covariance_type={self.name!r} does not support conditioning; use 'diag' or 'full'.")
 
     def imputed(self, parameters: Parameters, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """[E37] Return rows (N, D) with the expected value in place of each NaN."""
+        """[E42] Return rows (N, D) with the expected value in place of each NaN."""
         filled = np.array(x)
         for n in np.flatnonzero(np.isnan(x).any(1)).tolist():
             left = self.condition(parameters, x[n])

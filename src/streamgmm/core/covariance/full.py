@@ -30,10 +30,10 @@ POOLED = 20.0  # samples from which a variance of one component tells more than 
 
 @dataclass(frozen=True)
 class Full(Coupled):
-    """Tensors ``means`` (K, D) and ``factors`` (K, D, D): the precision of a component is F'F ([E30]).
+    """Tensors ``means`` (K, D) and ``factors`` (K, D, D): the precision of a component is F'F ([E35]).
 
     F is lower triangular where covariances are learned, and has orthogonal rows, which are eigenvectors times the roots
-    of eigenvalues, where gradients are followed ([E32]). Moments are ``covariances`` (K, D, D) and ``pending`` (K,).
+    of eigenvalues, where gradients are followed ([E37]). Moments are ``covariances`` (K, D, D) and ``pending`` (K,).
     """
 
     name: ClassVar[str] = "full"

@@ -26,9 +26,9 @@ class LowRank(Coupled):
     """Mixtures of factor analysers: x = μ + A z + noise, where z has ``rank`` independent standard normal entries.
 
     Tensors are ``means`` (K, D), ``scales`` (K, D) of the noise, ``factors`` (K, L, D) and ``spreads`` (K, L, L), in
-    which z is learned, and what follows from them ([E34]): ``projections`` (K, L, D) and ``gains`` (K, L, L). Moments
+    which z is learned, and what follows from them ([E39]): ``projections`` (K, L, D) and ``gains`` (K, L, L). Moments
     are ``variances`` (K, D), and ``cross`` (K, L, D), ``inner`` (K, L, L) and ``shifts`` (K, L): covariances of z and
-    x, second moments of z and its running mean ([E35]).
+    x, second moments of z and its running mean ([E40]).
     """
 
     name: ClassVar[str] = "low_rank"
@@ -142,7 +142,7 @@ class LowRank(Coupled):
         return Parameters(self, self._completed(typed), logits)
 
     def imputed(self, parameters: Parameters, x: Numbers) -> Numbers:
-        """[E37] Use matrix products over all rows: each row lacks other features."""
+        """[E42] Use matrix products over all rows: each row lacks other features."""
         means, scales, factors = (parameters[n].astype(np.float64) for n in ("means", "scales", "factors"))
         known = (~np.isnan(x)).astype(np.float64)
         mask, (first, second) = known.astype(parameters.dtype), np.triu_indices(self.rank)

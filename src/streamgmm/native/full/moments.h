@@ -6,7 +6,7 @@ namespace {
 
 template <class T> inline void begin(Full<T> &, std::size_t, const Limits &) {}
 
-// [E31] Moves mean and covariance by one sample: S' = (1 - r)(S + r a a').  IN x[stride]; INOUT m.
+// [E36] Moves mean and covariance by one sample: S' = (1 - r)(S + r a a').  IN x[stride]; INOUT m.
 template <class T>
 inline void move_by_one(Full<T> &m, std::size_t k, const T *x, double r, bool means_only, const Limits &limits) {
     T *mean = m.own_means + k * m.stride, *away = m.away;
@@ -51,7 +51,7 @@ inline void add_products(const Full<T> &m, std::size_t k, const Batch<T> &b, std
     }
 }
 
-// [E31] Moves mean and covariance by the samples of a batch.  INOUT m; IN b.
+// [E36] Moves mean and covariance by the samples of a batch.  INOUT m; IN b.
 template <class T>
 inline void move(Full<T> &m, std::size_t k, const Batch<T> &b, double r, bool means_only, const Limits &limits) {
     if (b.size == 1 && !b.has_gaps[0]) return move_by_one(m, k, b.samples, r, means_only, limits);
@@ -76,7 +76,7 @@ inline void move(Full<T> &m, std::size_t k, const Batch<T> &b, double r, bool me
         }
 }
 
-// [E31] The factor of the precision of a component from its covariance and the prior.  INOUT m.
+// [E36] The factor of the precision of a component from its covariance and the prior.  INOUT m.
 template <class T> inline void settle(Full<T> &m, std::size_t k, const Limits &limits) {
     const std::size_t d = m.features;
     double *a = m.room + 5 * m.stride, *w = a + d * d, *roots = m.room, *own = roots + m.stride;

@@ -26,7 +26,7 @@ template <class T> inline bool all_lower(const Full<T> &m) {
     return true;
 }
 
-// [E30] Half the log-determinant of a precision. F is lower triangular or has orthogonal rows.  INOUT m.
+// [E35] Half the log-determinant of a precision. F is lower triangular or has orthogonal rows.  INOUT m.
 template <class T> inline void refresh(Full<T> &m, std::size_t k) {
     const T *rows = m.factors + k * m.features * m.stride;
     const bool lower = m.lower || is_lower(m, k);
@@ -52,7 +52,7 @@ template <class T> inline void project(const Full<T> &m, std::size_t k, const T 
     for (; i < m.features; ++i) dots<T, 1>(away, rows + i * m.stride, m.stride, row_length(m, i), y + i);
 }
 
-// [E33] What the features that a sample has say about those it lacks: Gaussian with mean `expected` about the mean of
+// [E38] What the features that a sample has say about those it lacks: Gaussian with mean `expected` about the mean of
 // the component and the covariance W'W.
 struct Hidden {
     std::size_t *features; // [count] those that are missing
@@ -92,7 +92,7 @@ template <class T> inline Hidden condition(const Full<T> &m, std::size_t k, cons
     return {features, count, precision, expected, log_det, distance > 0 ? distance : 0};
 }
 
-// [E30] [E33] Scores of all samples under component k.  IN m; INOUT b.
+// [E35] [E38] Scores of all samples under component k.  IN m; INOUT b.
 template <class T> inline void add_scores(const Full<T> &m, std::size_t k, Batch<T> &b) {
     const double constant = b.log_weights[k] + m.log_dets[k];
     const T *mean = m.means + k * m.stride;

@@ -73,7 +73,7 @@ inline void take_expected(const Full<T> &m, std::size_t k, const T *present, dou
     }
 }
 
-// [E32] Moves one component by the samples of a step.  IN b; INOUT m.
+// [E37] Moves one component by the samples of a step.  IN b; INOUT m.
 template <class T> inline void climb(Full<T> &m, std::size_t k, const Batch<T> &b, const SgdStep &step) {
     const std::size_t d = m.features;
     const double rate = step.rate / double(b.size), mass = b.received[k];

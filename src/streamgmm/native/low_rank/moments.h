@@ -20,7 +20,7 @@ inline double random_sign(std::uint64_t number) {
 
 template <class T> inline void settle(LowRank<T> &m, std::size_t k, const Limits &limits);
 
-// [E36] Lets factors begin to grow: a tenth of each variance goes to them, in random directions.  INOUT m.
+// [E41] Lets factors begin to grow: a tenth of each variance goes to them, in random directions.  INOUT m.
 template <class T> inline void begin(LowRank<T> &m, std::size_t k, const Limits &limits) {
     if (grows(m, k)) return;
     const double share = seeded / double(m.rank);
@@ -121,7 +121,7 @@ inline void add_sample(const LowRank<T> &m, std::size_t k, const Batch<T> &b, st
     }
 }
 
-// [E35] Moves all statistics of a component by the samples of a batch, those of x and z as one vector.
+// [E40] Moves all statistics of a component by the samples of a batch, those of x and z as one vector.
 // INOUT m; IN b.
 template <class T>
 inline void move(LowRank<T> &m, std::size_t k, const Batch<T> &b, double r, bool means_only, const Limits &limits) {
@@ -155,7 +155,7 @@ inline void move(LowRank<T> &m, std::size_t k, const Batch<T> &b, double r, bool
     }
 }
 
-// [E36] Factors and noise of a component from its statistics and the prior.  INOUT m.
+// [E41] Factors and noise of a component from its statistics and the prior.  INOUT m.
 template <class T> inline void settle(LowRank<T> &m, std::size_t k, const Limits &limits) {
     const std::size_t rank = m.rank, stride = m.stride;
     T *factors = m.factors + k * rank * stride, *scales = m.scales + k * stride;

@@ -36,7 +36,7 @@ inline void deviate_in_noise(const T *samples, const T *mean, const T *scales, s
     }
 }
 
-// [E33] What a sample with gaps says about u: its mean and covariance, and the density of what the sample has.
+// [E38] What a sample with gaps says about u: its mean and covariance, and the density of what the sample has.
 struct Posterior {
     double *mean;       // [rank] of u
     double *covariance; // [rank, rank] of u
@@ -79,7 +79,7 @@ inline Posterior posterior(const LowRank<T> &m, std::size_t k, const T *away, co
     return {mean, covariance, distance > 0 ? distance : 0, log_det};
 }
 
-// [E34] [E33] Scores of all samples under component k.  IN m; INOUT b.
+// [E39] [E38] Scores of all samples under component k.  IN m; INOUT b.
 template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Batch<T> &b) {
     const double constant = b.log_weights[k] + m.log_dets[k];
     const T *mean = m.means + k * m.stride, *scales = m.scales + k * m.stride;
@@ -117,7 +117,7 @@ template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Ba
     }
 }
 
-// [E34] Projections, gains and log-determinant that follow from factors, spreads and scales.  INOUT m.
+// [E39] Projections, gains and log-determinant that follow from factors, spreads and scales.  INOUT m.
 template <class T> inline void refresh(LowRank<T> &m, std::size_t k) {
     const std::size_t rank = m.rank, stride = m.stride;
     const T *factors = m.factors + k * rank * stride, *scales = m.scales + k * stride;

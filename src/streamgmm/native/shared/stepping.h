@@ -9,7 +9,7 @@
 
 namespace {
 
-// [E31] Single samples set the covariances of a component anew only when its statistics have moved this far since the
+// [E36] Single samples set the covariances of a component anew only when its statistics have moved this far since the
 // last time, as a share of what they rest on: a step then costs the square of the number of features, not the cube.
 constexpr double lag = 0.05;
 
@@ -85,7 +85,7 @@ inline void settle_if_due(Kind &kind, std::size_t k, double rate, const Batch<T>
     settle(kind, k, limits);
 }
 
-// [E13] [E31] [E35] Natural-gradient steps over consecutive rows of x.  INOUT kind; IN x; OUT report.
+// [E13] [E36] [E40] Natural-gradient steps over consecutive rows of x.  INOUT kind; IN x; OUT report.
 template <class T, class Kind>
 void natural_steps_of(Kind kind, Input<T> x, std::size_t steps, Filter g, NaturalStep step, Batch<T> b, Report report) {
     const Limits limits = {1 / (step.scale_max * step.scale_max), most_variance(step.scale_min)};
@@ -155,7 +155,7 @@ template <class T, class Kind> void score_rows_of(Kind kind, Input<T> x, std::si
     }
 }
 
-// [E31] [E36] Sets the covariances of components [first, last) from their statistics.  INOUT kind.
+// [E36] [E41] Sets the covariances of components [first, last) from their statistics.  INOUT kind.
 template <class T, class Kind>
 void settle_all(Kind kind, double scale_min, double scale_max, std::size_t first, std::size_t last) {
     const Limits limits = {1 / (scale_max * scale_max), most_variance(scale_min)};
