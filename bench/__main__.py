@@ -7,7 +7,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bench import alternatives, page, report, steps, streams, threads
+from bench import alternatives, coupled, page, report, steps, streams, threads
 
 GROUPS = {
     "memory": threads.memory,  # first, because it measures the peak of the whole process
@@ -17,6 +17,7 @@ GROUPS = {
     "scales": steps.scales,
     "peers": alternatives.sample_by_sample,
     "scoring": alternatives.scoring,
+    "coupled": coupled.coupled,
     "threads": threads.two_threads,
     "streams": streams.sources,
     "page": page.page_cost,

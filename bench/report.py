@@ -23,6 +23,7 @@ ORDER = [
     "Sample by sample",
     "Until as good as batch EM",
     "Scoring",
+    "Covariances that couple features",
     "Two threads",
     "Training from a stream",
     "The live page",

@@ -42,6 +42,7 @@ MISTAKES = {
     "train": ["nothing.csv", "--out", "new"],
     "watch": ["nothing.csv", "--out", "new"],
     "score": ["nothing", "nothing.csv"],
+    "impute": ["nothing", "nothing.csv"],
     "sample": ["nothing", "--out", "s.csv"],
     "plot": ["nothing"],
     "info": ["nothing"],

@@ -94,7 +94,7 @@ def test_bad_data_at_the_start(name: str) -> None:
         {"batch_size": 0},
         {"rule": "adam"},
         {"grid": "hexagon"},
-        {"covariance_type": "full"},
+        {"covariance_type": "ball"},
         {"learning_rate_init": 0},
         {"sigma_min": -1},
         {"tol": 0},

@@ -251,7 +251,9 @@ def test_a_kind_that_is_not_registered_is_named(tmp_path: Path) -> None:
         StreamingGaussianMixture.load(tmp_path / "model")
     with pytest.raises(ValueError, match="covariance_type is 'isotropic'; expected 'diag'"):
         model().fit(clusters(300))
-    with pytest.raises(ValueError, match=r"'isotropic'; expected one of 'diag'\. .*register_covariance"):
+    with pytest.raises(
+        ValueError, match=r"'isotropic'; expected one of 'diag', 'full', 'low_rank'\. .*register_covariance"
+    ):
         covariance_kind("isotropic")
 
 

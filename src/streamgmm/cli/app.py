@@ -12,6 +12,7 @@ from streamgmm.cli import console
 from streamgmm.cli.compare import compare
 from streamgmm.cli.dashboard import dashboard
 from streamgmm.cli.demo import demo
+from streamgmm.cli.impute import impute
 from streamgmm.cli.info import info
 from streamgmm.cli.options import common_options
 from streamgmm.cli.paper import paper
@@ -48,7 +49,7 @@ def _root(
     """Gaussian mixture models that learn from streams."""
 
 
-for _command in (demo, train, watch, score, sample, plot, dashboard, info, rollback, compare):
+for _command in (demo, train, watch, score, impute, sample, plot, dashboard, info, rollback, compare):
     app.command(_command.__name__)(common_options(_command))
 app.add_typer(paper, name="paper")
 

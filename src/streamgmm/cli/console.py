@@ -42,6 +42,8 @@ SETTINGS = {
     "n_jobs": "--jobs",
     "half_life": "--half-life",
     "precision_max": "--precision-max",
+    "covariance_type": "--covariance",
+    "rank": "--rank",
 }
 """Options by the name of the setting."""
 MOST_BAD = 5  # skipped rows that are named; events name more

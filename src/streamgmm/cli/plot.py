@@ -71,6 +71,8 @@ def _pictures(
         "samples": plots.samples(mixture, 64, shape=shape),
         "usage": plots.usage(mixture.weights, trainer.usage),
     }
+    if mixture.covariance_type in ("full", "low_rank"):
+        drawn["directions"] = plots.directions(mixture, shape=shape)
     if history:
         step = max(1, len(history) // EVENTS_DRAWN)
         drawn["curve"] = plots.curve([e for i, e in enumerate(history) if i % step == 0 or e.get("kind") != "check"])

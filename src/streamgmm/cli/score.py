@@ -77,7 +77,7 @@ def score(
     from streamgmm.storage.run_folder import model_path
 
     path = None if out is None or str(out) == "-" else out
-    _check_out(path, source, follow)
+    check_out(path, source, follow)
     latest = LatestModel(model_path(model))
     saved = latest.saved
     contamination = contamination or float((saved.detector or {}).get("contamination", 0.01))
@@ -163,7 +163,8 @@ def _sink(path: Path | None, follow: bool, form: str, id_type: Any) -> Iterator[
         yield write
 
 
-def _check_out(path: Path | None, source: str, follow: bool) -> None:
+def check_out(path: Path | None, source: str, follow: bool = False) -> None:
+    """Raise CommandError for an output that cannot be written, or would overwrite the input."""
     if path is None:
         return
     if follow and path.suffix.lower() not in GROWING:

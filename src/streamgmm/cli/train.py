@@ -50,6 +50,11 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the run: model.safetensors, events.jsonl.")],
     rule: Annotated[str, typer.Option(help="Update rule: natural, sgd or sem.")] = "natural",
     components: Annotated[int, typer.Option(min=1, help="Number of components.")] = 64,
+    covariance: Annotated[
+        str,
+        typer.Option(help="Covariances: diag, full for tens of correlated features, low_rank for hundreds of them."),
+    ] = "diag",
+    rank: Annotated[int, typer.Option(min=1, help="Factors of each component, with --covariance low_rank.")] = 8,
     passes: Annotated[
         str | None,
         typer.Option(
@@ -137,6 +142,8 @@ def train(
     with console.user_input():
         settings = Settings(
             components,
+            covariance_type=covariance,
+            rank=rank,
             rule=rule,
             precision_max=precision_max,
             half_life=None if half_life == inf else half_life,

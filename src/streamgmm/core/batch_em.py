@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance import Bounds, Prior, Work
 from streamgmm.core.grid import filters, ring
+from streamgmm.core.left_out import Pairs, Slopes, densities_without
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import Floats, NaturalStep, Samples
 
 Numbers = npt.NDArray[np.float64]
-Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-5  # nats per feature and iteration
 OPENING, INTERVAL = 2, 3  # iterations before the prior moves, and between its moves
@@ -147,7 +147,25 @@ def leave_one_out(sheet: Sheet, fit: Fit) -> LeftOut:
     row, component = near_pairs(scores)
     own = responsibilities(scores)[row, component]
     left = np.maximum(masses[component] - own, LEAST_MASS)
-    ratio, means, variances = masses[component] / left, np.asarray(p.means, np.float64), fit.variances
+    pairs = Pairs(row, component, own, left)
+    if p.kind.couples_features:
+        found, slopes = densities_without(p, fit.prior, z, pairs)
+    else:
+        found, slopes = _apart(sheet, fit, pairs)
+    found += np.log(left / masses.sum())
+    top = np.full(len(z), -inf)
+    np.maximum.at(top, row, found)
+    q = np.exp(found - top[row])
+    sums = np.bincount(row, q, len(z))
+    q *= (sheet.counts / sums)[row]
+    return LeftOut(top + np.log(sums), np.asarray(q.astype(np.float32) @ slopes, np.float64))
+
+
+def _apart(sheet: Sheet, fit: Fit, pairs: Pairs) -> Slopes:
+    """[E26] Log densities without each sample, and their slopes, where features are independent."""
+    row, component, own, left = pairs
+    p, z = fit.parameters, sheet.samples
+    ratio, means, variances = fit.masses[component] / left, np.asarray(p.means, np.float64), fit.variances
     expected, weight, *_ = fit.prior.rows[:, : p.n_features].astype(np.float64)
     found, slopes = np.empty(len(row)), np.empty((len(row), p.n_features), np.float32)
     size = max(1, PAIR_NUMBERS // p.n_features)
@@ -161,16 +179,10 @@ def leave_one_out(sheet: Sheet, fit: Fit) -> LeftOut:
         squares = (away * scale) ** 2 / v
         found[part] = -0.5 * ((np.log(2 * np.pi * v) + squares) * known).sum(1)
         slopes[part] = 0.5 * (squares - 1) * known / v * (weight * expected / (rest + weight))
-    found += np.log(left / masses.sum())
-    top = np.full(len(z), -inf)
-    np.maximum.at(top, row, found)
-    q = np.exp(found - top[row])
-    sums = np.bincount(row, q, len(z))
-    q *= (sheet.counts / sums)[row]
-    return LeftOut(top + np.log(sums), np.asarray(q.astype(np.float32) @ slopes, np.float64))
+    return Slopes(found, slopes)
 
 
-def near_pairs(scores: Numbers) -> Pairs:
+def near_pairs(scores: Numbers) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Pair each sample with the components that matter for it: those near the best one, and at least two."""
     row, component = np.nonzero(scores >= scores.max(1, keepdims=True) - NEAR)
     if scores.shape[1] == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,29 @@ def expect_from_others(x: Numbers, log_weights: Numbers, means: Numbers, varianc
     return Expectation(mean, variance)
 
 
+def expect_by_precisions(
+    x: Numbers, scores: Numbers, means: Numbers, precisions: Numbers, pull: Callable[[int, Numbers], Numbers]
+) -> Expectation:
+    """[E29] Condition a mixture of any covariances on all features of a row but one, for each of them.
+
+    ``scores`` (N, K) are those of whole rows, ``precisions`` (K, D) those of each feature given all others, and
+    ``pull(k, away)`` is the precision of component k times deviations from its mean.
+    """
+    mean, variance = np.empty_like(x), np.empty_like(x)
+    size = max(1, FEATURES_AT_ONCE // means.size)
+    for start in range(0, len(x), size):
+        part = slice(start, start + size)
+        pulls = np.stack([pull(k, x[part] - own) for k, own in enumerate(means)], axis=1)
+        expected = x[part, None] - pulls / precisions
+        terms = 0.5 * (np.log(precisions / (2 * np.pi)) - pulls**2 / precisions)
+        without = scores[part, :, None] - terms
+        shares = np.exp(np.maximum(without - without.max(1, keepdims=True), -700.0))
+        shares /= shares.sum(1, keepdims=True)
+        mean[part] = (shares * expected).sum(1)
+        variance[part] = (shares * (1 / precisions + (expected - mean[part, None]) ** 2)).sum(1)
+    return Expectation(mean, variance)
+
+
 class Reason(NamedTuple):
     """Why a row is strange, as one of its features tells.
 
@@ -62,6 +86,19 @@ class Reason(NamedTuple):
     expected: float
     low: float
     high: float
+
+
+def rank_reasons(
+    rows: Numbers,
+    expected: Expectation,
+    differs: npt.NDArray[np.bool_],
+    names: Sequence[str] | None,
+    most: int | None,
+) -> list[list[Reason]]:
+    """Return, for each row, at most so many features that make it strange; see `reasons_of`."""
+    known = None if names is None else [str(name) for name in names]
+    found = zip(rows, expected.mean, expected.variance, differs, strict=True)
+    return [reasons_of(row, mean, v, known, odd)[:most] for row, mean, v, odd in found]
 
 
 def reasons_of(

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.conditioning import expect_each_feature, impute
 from streamgmm.core.covariance import covariance_kind
-from streamgmm.core.explanation import Reason, expect_from_others, reasons_of
+from streamgmm.core.covariance.low_rank import LowRank
+from streamgmm.core.explanation import Reason, rank_reasons
 from streamgmm.core.onnx_graph import Density, onnx_model
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.native import Floats, Scores
@@ -85,7 +87,7 @@ class Mixture:
             Weights, which sum to 1.
         means : array-like of shape (K, D)
             Means; their float type is that of the mixture.
-        precisions : array-like of shape (K, D)
+        precisions : array-like of shape (K, D), or (K, D, D) for ``"full"``
             Precisions in the form of ``covariance_type``.
         covariance_type : str, default="diag"
             The covariance kind.
@@ -106,17 +108,15 @@ class Mixture:
         Parameters
         ----------
         model : GaussianMixture
-            A fitted model with diagonal or spherical covariance.
+            A fitted model, with covariances of any form.
         """
-        if model.covariance_type not in ("diag", "spherical"):
-            raise ValueError(
-                f"covariance_type is {model.covariance_type!r}; only 'diag' and 'spherical' are supported. "
-                "Fit the scikit-learn model with covariance_type='diag'."
-            )
-        precisions = model.precisions_
-        if model.covariance_type == "spherical":
+        kind, precisions = model.covariance_type, model.precisions_
+        if kind == "tied":
+            precisions = np.broadcast_to(precisions, (len(model.means_), *precisions.shape))
+        if kind == "spherical":
             precisions = np.repeat(precisions[:, None], model.means_.shape[1], axis=1)
-        return cls.from_parameters(model.weights_, model.means_, precisions)
+        form = "full" if kind in ("full", "tied") else "diag"
+        return cls.from_parameters(model.weights_, model.means_, precisions, form)
 
     def to_sklearn(self) -> GaussianMixture:
         """Return a fitted float64 ``sklearn.mixture.GaussianMixture`` with the same parameters."""
@@ -221,13 +221,29 @@ class Mixture:
 
     @property
     def precisions(self) -> Floats:
-        """Precisions, in the form of the covariance kind: (K, D) for ``"diag"``."""
+        """Precisions, in the form of the covariance kind: (K, D) for ``"diag"``, else (K, D, D)."""
         return _frozen(self._parameters.kind.precisions(self._parameters))
 
     @property
     def covariances(self) -> Floats:
-        """Covariances, in the form of the covariance kind: (K, D) for ``"diag"``."""
+        """Covariances, in the form of the covariance kind: (K, D) for ``"diag"``, else (K, D, D)."""
         return _frozen(self._parameters.kind.covariances(self._parameters))
+
+    @property
+    def factors(self) -> Floats:
+        """Factors of ``"low_rank"`` covariances, (K, D, L): the covariance is A A' plus the variances of the noise."""
+        return _frozen(self._low_rank.factors(self._parameters))
+
+    @property
+    def noise_variances(self) -> Floats:
+        """Variances of the noise of ``"low_rank"`` covariances, (K, D)."""
+        return _frozen(self._low_rank.noise_variances(self._parameters))
+
+    @property
+    def _low_rank(self) -> LowRank:
+        if not isinstance(kind := self._parameters.kind, LowRank):
+            raise AttributeError(f"covariance_type={self.covariance_type!r} has no factors; 'low_rank' does.")
+        return kind
 
     def scores(self, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
         """Return log-likelihood, score of the best component and its number, each (N,), in one go.
@@ -332,18 +348,12 @@ class Mixture:
         >>> first.feature, first.value, round(first.expected, 3)
         ('flow', 9.0, 0.0)
         """
-        if self.covariance_type != "diag":
-            raise ValueError(f"covariance_type={self.covariance_type!r} does not support explanations; use 'diag'.")
         rows = np.asarray(x, dtype=np.float64)
-        log_weights = np.log(np.maximum(self._parameters.weights, np.finfo(np.float64).tiny))
-        means, variances = (np.asarray(a, np.float64) for a in (self._parameters.means, self.variances))
-        expected = expect_from_others(rows, log_weights, means, variances)
+        expected = expect_each_feature(self._parameters, rows)
         differs = np.zeros(rows.shape, np.bool_)
         if len(self._constant):
             differs[:, self._constant] = self._differing(rows, 1.0)
-        known = None if names is None else [str(name) for name in names]
-        found = zip(rows, expected.mean, expected.variance, differs, strict=True)
-        return [reasons_of(row, mean, v, known, odd)[:most] for row, mean, v, odd in found]
+        return rank_reasons(rows, expected, differs, names, most)
 
     def marginal(self, features: Sequence[int]) -> Mixture:
         """Return the mixture of some features alone.
@@ -354,6 +364,62 @@ class Mixture:
             Numbers of the features to keep, in this order.
         """
         return Mixture.view(self._parameters.kind.marginal(self._parameters, features), self.constants[list(features)])
+
+    def condition(self, x: npt.ArrayLike) -> list[Mixture]:
+        """[E42] Return, for each row, the mixture of the features that it lacks, given those that it has.
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks what is not known. Each row must lack something.
+
+        Examples
+        --------
+        >>> m = Mixture.from_parameters([1.0], [[0.0, 0.0]], [[[2.0, -1.0], [-1.0, 2.0]]], covariance_type="full")
+        >>> (given,) = m.condition([[1.0, float("nan")]])
+        >>> given.means.round(3).tolist(), given.covariances.round(3).tolist()
+        ([[0.5]], [[[0.5]]])
+        """
+        rows = self._rows(x)
+        if not np.isnan(rows).any(1).all():
+            number = int((~np.isnan(rows).any(1)).argmax())
+            raise ValueError(f"row {number} has no missing value; expected NaN where a value is not known.")
+        kind, constants = self._parameters.kind, self.constants
+        return [Mixture.view(kind.condition(self._parameters, row), constants[np.isnan(row)]) for row in rows]
+
+    def impute(
+        self, x: npt.ArrayLike, n_draws: int | None = None, rng: np.random.Generator | int | None = None
+    ) -> FloatArray:
+        """[E42] Return rows (N, D) in which each NaN is replaced by what the other features lead one to expect.
+
+        Parameters
+        ----------
+        x : array-like of shape (N, D)
+            Rows; NaN marks what is not known.
+        n_draws : int or None, default=None
+            Draw values at random instead, so many times: the result is then (n_draws, N, D).
+        rng : Generator, int or None, default=None
+            Randomness of draws, or its seed.
+
+        Examples
+        --------
+        >>> m = Mixture.from_parameters([0.5, 0.5], [[0.0, 0.0], [9.0, 5.0]], [[1.0, 1.0], [1.0, 1.0]])
+        >>> m.impute([[8.0, float("nan")]]).round(3).tolist()
+        [[8.0, 5.0]]
+        """
+        rows = self._rows(x)
+        if n_draws is not None and n_draws < 1:
+            raise ValueError(f"n_draws is {n_draws}; expected at least one, or None for means.")
+        filled = impute(self._parameters, rows, n_draws, np.random.default_rng(rng))
+        gaps = np.isnan(rows[:, self._constant])
+        filled[..., self._constant] = np.where(gaps, self._constants, filled[..., self._constant])
+        return filled
+
+    def _rows(self, x: npt.ArrayLike) -> FloatArray:
+        rows = np.asarray(x, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ValueError(f"samples have shape {rows.shape}; expected (samples, {self.n_features}).")
+        return rows
 
     def sample(self, n: int, rng: np.random.Generator | int | None = None) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Draw samples (n, D), in random order, and return them with the component of each (n,).

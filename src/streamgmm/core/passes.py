@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PERIODS = 160  # between checks, that a training should last: enough to anneal, and to settle after that
 MOST_PASSES = 1000
-MOST_REFINED = 1e8  # rows × features × components that are refined by batch EM
+MOST_REFINED = 2e8  # rows × numbers of all components, for refinement by batch EM
 
 
 def passes_for(n_epochs: int | str, period: int, length: int) -> int:

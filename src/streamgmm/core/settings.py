@@ -48,14 +48,16 @@ class Settings:
     reheat: bool = False
     allow_nan: bool = False
     scale: str = "auto"
+    rank: int = 8
 
     def check(self) -> None:
         """Raise SettingError, a ValueError, for the first setting that is out of range."""
+        refuse_scikit_learn_kinds(self.covariance_type)
         _require_choice("covariance_type", self.covariance_type, KINDS)
         if not isinstance(self.rule, Rule):
             _require_choice("rule", self.rule, RULES, ", or a Rule")
         _require_choice("grid", self.grid, LAYOUTS)
-        for name in ("n_components", "batch_size"):
+        for name in ("n_components", "batch_size", "rank"):
             require_number(name, getattr(self, name), Integral, least=1)
         if self.period is not None:
             require_number("period", self.period, Integral, least=1)
@@ -97,7 +99,7 @@ class Settings:
     @property
     def kind(self) -> Covariance:
         """The covariance kind."""
-        return covariance_kind(self.covariance_type)
+        return covariance_kind(self.covariance_type).with_rank(int(self.rank))
 
     def make_grid(self) -> Grid:
         """Lay out the components."""
@@ -169,6 +171,19 @@ class Settings:
         settings = cls(**values)
         settings.check()
         return settings
+
+
+INSTEAD = {
+    "spherical": "'diag', which finds equal variances where there are some",
+    "tied": "'full' or 'low_rank', which give each component a covariance of its own and fall back on what all of them "
+    "have in common while samples are few",
+}
+
+
+def refuse_scikit_learn_kinds(name: object) -> None:
+    """Raise SettingError for kinds that scikit-learn has and streams are not learned with."""
+    if isinstance(name, str) and name in INSTEAD and name not in KINDS:
+        raise ValueError(f"covariance_type={name!r} is not supported; use {INSTEAD[name]}.")
 
 
 def require_number(

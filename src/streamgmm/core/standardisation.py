@@ -29,6 +29,7 @@ HELD_PRECISION = 20.0  # of samples, while the annealing is wide; the largest on
 PRIOR_EXPECTS = 0.3  # of a feature's variance in a component
 UNUSUAL = 0.3  # unusual values of a feature that the prior counts like: at least one sample
 HEAVY_TAILED = 0.05  # samples that it counts like for each unit of excess kurtosis: variances of heavy tails are noisy
+MANY_FRESH = 0.1  # share of new features from which components relearn all that connects features
 LOCKED = 1e30  # weight of the prior on a feature that has not varied
 
 
@@ -112,10 +113,11 @@ class Standardisation:
         assert self._frame is not None
         old, kind = main.parameters, main.parameters.kind
         means = self._frame.samples_of_rows(given["means"]) if "means" in given else old.means
-        precisions = kind.precisions(old)
+        precisions = None  # all held
         if "precisions" in given:
             kind.initial(given.get("means", old.means), given["precisions"], HELD_PRECISION)  # raises if unfit
-            precisions = given["precisions"] / self._frame.unit**2
+            unit = self._frame.unit
+            precisions = given["precisions"] / (unit**2 if given["precisions"].ndim == 2 else np.outer(unit, unit))
         logits = logits_of(given["weights"]) if "weights" in given else old.logits
         values = kind.initial(np.asarray(means, old.dtype), precisions, HELD_PRECISION)
         main.parameters = Parameters(kind, values, logits)
@@ -193,7 +195,8 @@ class Standardisation:
         if move.fresh.any():
             kind.forget_features(tensors, move.fresh)
             state = state.map_tensors(lambda t: kind.forget_features(t, move.fresh))
-            rule.on_new_features(state)
+            if not kind.couples_features or move.fresh.mean() > MANY_FRESH:
+                rule.on_new_features(state)
         if rule.holds_scales(main.state):  # scales are a choice then, not an estimate
             for name, values in kind.initial(tensors["means"], None, HELD_PRECISION).items():
                 tensors[name][...] = values

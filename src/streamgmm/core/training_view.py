@@ -82,6 +82,11 @@ class TrainingView(ABC):
         return self.parameters.n_features
 
     @property
+    def n_numbers(self) -> int:
+        """Numbers in means and covariances, which tell what a pass over rows costs."""
+        return self.parameters.kind.n_parameters(self.n_components, self.n_features)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Float type of the parameters."""
         return self.parameters.dtype

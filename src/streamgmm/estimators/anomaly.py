@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamgmm.core.explanation import Reason
 from streamgmm.core.rows import rows_with_values
-from streamgmm.core.rules.natural import ANOMALY_RULE
+from streamgmm.core.rules.natural import anomaly_rule
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
 from streamgmm.estimators.validation import refuse_changes, warn_of_scaling
@@ -35,8 +35,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     mixture : StreamingGaussianMixture or None, default=None
         The mixture to learn with; None uses the defaults. A clone of it is fitted, as ``mixture_``: of a mixture that
         is fitted already only the parameters count. Instead of ``rule="natural"`` a detector learns with
-        ``Natural(reg_covar=0.05)``: narrow components make good densities, but rank anomalies poorly. To choose
-        yourself, give the mixture a rule object.
+        ``Natural(reg_covar=0.05)`` (0.001 where covariances couple features): narrow components make good densities,
+        but rank anomalies poorly. To choose yourself, give the mixture a rule object.
     contamination : float, default=0.01
         Share of typical rows to flag, within (0, 0.5).
 
@@ -325,7 +325,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def _new_mixture(self) -> StreamingGaussianMixture:
         mixture = StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
         if mixture.rule == "natural" and mixture.scale == "auto":
-            mixture.set_params(rule=ANOMALY_RULE)
+            mixture.set_params(rule=anomaly_rule(mixture.covariance_type))
         return mixture
 
     def _take(self, mixture: StreamingGaussianMixture, monitor: Monitor) -> None:

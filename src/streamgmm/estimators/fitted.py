@@ -49,13 +49,23 @@ class FittedMixture:
 
     @property
     def precisions_(self) -> Floats:
-        """Precisions, (K, D)."""
+        """Precisions, in the form of the covariance kind: (K, D) for ``"diag"``, else (K, D, D)."""
         return self._attribute.mixture.precisions
 
     @property
     def covariances_(self) -> Floats:
-        """Variances, (K, D)."""
+        """Variances (K, D) for ``"diag"``, else covariances (K, D, D)."""
         return self._attribute.mixture.covariances
+
+    @property
+    def factors_(self) -> Floats:
+        """Factors of ``"low_rank"`` covariances, (K, D, L)."""
+        return self._attribute.mixture.factors
+
+    @property
+    def noise_variances_(self) -> Floats:
+        """Variances of the noise of ``"low_rank"`` covariances, (K, D)."""
+        return self._attribute.mixture.noise_variances
 
     @property
     def sigma_(self) -> float:
@@ -147,6 +157,29 @@ class FittedMixture:
         """
         return self._fitted.mixture.sample(n_samples, np.random.default_rng(seed_of(self.random_state)))
 
+    def impute(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return rows in which each NaN is replaced by what the other features lead one to expect: (N, D).
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows; NaN marks what is not known.
+        """
+        return self._ask(self._check_rows(X, gaps=True), "impute")
+
+    def conditional_sample(self, X: npt.ArrayLike, n_samples: int = 1) -> npt.NDArray[np.float64]:
+        """Draw values for what rows lack, given what they have: (n_samples, N, D); ``random_state`` decides which.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows; NaN marks what is not known.
+        n_samples : int, default=1
+            Number of draws for each row.
+        """
+        rows = self._check_rows(X, gaps=True)
+        return self._fitted.mixture.impute(rows, n_samples, np.random.default_rng(seed_of(self.random_state)))
+
     def bic(self, X: npt.ArrayLike) -> float:
         """Return the Bayesian information criterion; lower is better.
 
@@ -205,11 +238,11 @@ class FittedMixture:
         except NotFittedError as problem:
             raise AttributeError(str(problem)) from None
 
-    def _check_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Validate rows that must resemble those of training."""
+    def _check_rows(self, X: npt.ArrayLike, gaps: bool = False) -> npt.NDArray[Any]:
+        """Validate rows that must resemble those of training; ``gaps`` allows NaN anyway."""
         trainer = self._fitted
         rows: npt.NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
-        threads, gaps = thread_count(self.n_jobs), bool(trainer.settings.allow_nan)
+        threads, gaps = thread_count(self.n_jobs), gaps or bool(trainer.settings.allow_nan)
         refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps)
         return rows
 

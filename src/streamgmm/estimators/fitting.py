@@ -25,7 +25,7 @@ class FitOptions(NamedTuple):
 def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
     """Make all passes over rows, and refine the result if there are few; warn if it may not be relied on."""
     length = len(rows) if weights is None else len(Repeats(weights))
-    epochs = passes_for(options.n_epochs, trainer.schedule.period, length)
+    epochs = passes_for(options.n_epochs, trainer.settings.kind.patience * trainer.schedule.period, length)
     with live_line("fit", length * epochs, enabled=options.verbose) as show:
         for epoch in range(epochs):
             rng = trainer.rng if options.shuffle else None
@@ -35,7 +35,7 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
             if epoch == 0 and epochs > 1:
                 trainer.end_pass()
         trainer.flush()
-        refined = options.n_epochs == "auto" and length * rows.shape[1] * trainer.n_components <= MOST_REFINED
+        refined = options.n_epochs == "auto" and length * trainer.n_numbers <= MOST_REFINED
         if refined:
             every, shares = repeated(rows, weights)
             refined = trainer.refine(every.astype(np.float64), shares)

@@ -21,17 +21,11 @@ from streamgmm.engines import engine_for, thread_count
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
 from streamgmm.estimators.fitting import FitOptions, fit_rows
-from streamgmm.estimators.validation import (
-    refuse_changes,
-    refuse_unfit,
-    seed_of,
-    warn_of_scaling,
-)
+from streamgmm.estimators.validation import refuse_changes, refuse_unfit, seed_of, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts, portions
 from streamgmm.storage import SavedModel, load_model, save_model
 
-FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
-"""Parameters that cannot change once training has begun."""
+FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]  # once training has begun
 
 
 class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
@@ -45,7 +39,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     n_components : int, default=64
         Number of components. They live on a grid, so numbers like 64 = 8×8 are natural.
     covariance_type : str, default="diag"
-        The covariance kind: ``"diag"``, or one registered with ``register_covariance``.
+        ``"diag"``; ``"full"``, for tens of correlated features; ``"low_rank"``, for thousands; or one of your own.
     rule : {"natural", "sgd", "sem"} or Rule, default="natural"
         The update rule by name (``"sgd"`` is the paper's, ``"sem"`` is stochastic EM), or a rule object such as
         `Natural`, `SGD`, `StochasticEM` with settings of its own.
@@ -78,7 +72,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     means_init : array-like of shape (K, D) or None, default=None
         Means to start from. Annealing spreads them over the grid again, so set ``annealing=False`` if they are good.
     precisions_init : array-like of shape (K, D) or None, default=None
-        Precisions to start from.
+        Precisions to start from; (K, D, D) for ``"full"``.
     half_life : float or None, default=None
         Half-life of past data, in samples, for streams that change (``"natural"`` and ``"sem"``).
     reheat : bool, default=False
@@ -88,6 +82,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         in the units of the data. ``"none"`` learns numbers as they are, without a prior: for features in [0, 1].
     allow_nan : bool, default=False
         True takes NaN for a missing value: a row is learned and scored on the features it has.
+    rank : int, default=8
+        Number of factors of each component (``covariance_type="low_rank"``).
     n_epochs : int or "auto", default="auto"
         Passes of ``fit`` over its data. ``"auto"`` makes as many as the data need: hundreds for a hundred rows, one for
         a million. If there are few rows, batch EM then refines the result (``"natural"`` with ``scale="auto"``).
@@ -109,11 +105,13 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     means_ : array of shape (K, D)
         Means.
     precisions_ : array of shape (K, D)
-        Precisions.
+        Precisions; (K, D, D) unless ``"diag"``.
     covariances_ : array of shape (K, D)
-        Variances.
+        Variances; covariances (K, D, D) unless ``"diag"``.
+    factors_, noise_variances_ : arrays of shape (K, D, L) and (K, D)
+        What ``"low_rank"`` covariances consist of.
     mixture_ : Mixture
-        A copy of the current mixture, for scores and samples without the training state.
+        A copy of the current mixture, without the training state.
     sigma_ : float
         Width of the annealing; it is over when this is ``sigma_min``.
     learning_rate_ : float
@@ -174,6 +172,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         reheat: bool = False,
         allow_nan: bool = False,
         scale: str = "auto",
+        rank: int = 8,
         n_epochs: int | str = "auto",
         shuffle: bool = True,
         n_jobs: int | None = None,
@@ -201,6 +200,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.reheat = reheat
         self.allow_nan = allow_nan
         self.scale = scale
+        self.rank = rank
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.n_jobs = n_jobs

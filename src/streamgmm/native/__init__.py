@@ -54,17 +54,17 @@ TYPICAL_NUMBERS = 5
 
 
 def padded(values: npt.ArrayLike, dtype: np.dtype[Any], filler: float) -> Floats:
-    """Copy rows (K, D) into the layout of the kernel: (K, stride), aligned, with ``filler`` in the padding.
+    """Copy arrays (..., D) into the layout of the kernel: (..., stride), aligned, with ``filler`` in the padding.
 
     >>> padded([[1.0, 2.0]], np.dtype(np.float32), 0).shape
     (1, 32)
     """
     rows = np.asarray(values, dtype=dtype)
     lanes = PACK_BYTES // dtype.itemsize
-    stride = -(-rows.shape[1] // lanes) * lanes
-    buffer: Floats = _aligned((len(rows), stride), dtype)
+    stride = -(-rows.shape[-1] // lanes) * lanes
+    buffer: Floats = _aligned((*rows.shape[:-1], stride), dtype)
     buffer[:] = filler
-    buffer[:, : rows.shape[1]] = rows
+    buffer[..., : rows.shape[-1]] = rows
     return buffer
 
 

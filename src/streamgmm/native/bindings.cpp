@@ -8,6 +8,8 @@
 
 #include "diagonal/bindings.h"
 #include "dispatch.h"
+#include "full/bindings.h"
+#include "low_rank/bindings.h"
 #include "shared/annealing.h"
 #include "shared/arrays.h"
 
@@ -92,6 +94,8 @@ NB_MODULE(_native, m) {
     bind_shared<float>(m, "Samples32");
     bind_shared<double>(m, "Samples64");
     bind_diagonal(m);
+    bind_full(m);
+    bind_low_rank(m);
     bind_smooth_losses(m);
     m.def("copy_rows", &copy_rows, "values"_a, "out"_a.noconvert());
     m.def("widths", &widths, "Vector widths that this machine can run, narrowest first.");

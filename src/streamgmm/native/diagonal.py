@@ -12,14 +12,13 @@ from streamgmm.native import (
     Filters,
     Floats,
     NaturalStep,
-    Rows,
     Samples,
     Scores,
     SGDStep,
     Steps,
     _native,
-    adjacent,
 )
+from streamgmm.native.batches import batches, rows_of, samples_type
 
 __all__ = [
     "Model",
@@ -40,10 +39,6 @@ Model = _native.DiagonalModel32 | _native.DiagonalModel64
 """Parameters in the layout of the kernel. Read-only properties: ``components``, ``n_features`` and ``dtype``."""
 
 # mypy cannot tell that these have the type of the model
-_SAMPLES: dict[type, Any] = {
-    _native.DiagonalModel32: _native.Samples32,
-    _native.DiagonalModel64: _native.Samples64,
-}
 _MOMENTS: dict[type, Any] = {
     _native.DiagonalModel32: _native.Moments32,
     _native.DiagonalModel64: _native.Moments64,
@@ -99,7 +94,7 @@ def model(
 
 def sgd_steps(model: Model, samples: Samples, filters: Filters, step: SGDStep) -> Steps:
     """[E6]-[E9] Take gradient steps.  INOUT model, IN samples, IN filters of the grid."""
-    rows, report = _batches(model, samples)
+    rows, report = batches(model, samples)
     settings = _native.SGDStep(step.rate, *step.scale_bounds, step.scan_all)
     model.sgd_steps(rows, _native.Filter(*filters), settings, _native.Report(*report, samples.typical_loss))
     return report
@@ -118,7 +113,7 @@ def natural_steps(
     INOUT model, INOUT moments, IN samples, IN filters of the grid, INOUT received (K,). Weight is added to
     ``received`` sample by sample: a sum of sums would depend on how the stream is cut into chunks.
     """
-    rows, report = _batches(model, samples, received)
+    rows, report = batches(model, samples, received)
     growth, count_max, (scale_min, scale_max), hold_scales, scan_all, soft = step
     model.natural_steps(
         _MOMENTS[type(model)](*moments),
@@ -132,7 +127,7 @@ def natural_steps(
 
 def em_steps(model: Model, moments: Moments, samples: Samples, step: EMStep) -> Steps:
     """[E16] [E17] Take stochastic-EM steps.  INOUT model, INOUT moments, IN samples."""
-    rows, report = _batches(model, samples)
+    rows, report = batches(model, samples)
     rate, exponent, rate_min, first_step, (scale_min, scale_max), accumulate = step
     settings = _native.EMStep(rate, exponent, rate_min, first_step, scale_min, scale_max, accumulate)
     state = _MOMENTS[type(model)](*moments)
@@ -140,43 +135,22 @@ def em_steps(model: Model, moments: Moments, samples: Samples, step: EMStep) -> 
     return report
 
 
-def _batches(model: Model, samples: Samples, received: npt.NDArray[np.float64] | None = None) -> tuple[Any, Steps]:
-    """Convert samples to the native struct, and make an empty report."""
-    rows = _rows(model, samples.rows)
-    steps, rest = divmod(len(rows), samples.batch_size)
-    if rest:
-        raise ValueError(f"{len(rows)} samples are not whole batches of {samples.batch_size}.")
-    size = model.components
-    received = np.zeros(size) if received is None else received
-    report = Steps(np.empty(steps), np.empty(steps), np.zeros(size, np.int64), received, np.zeros(1, np.int64))
-    shares = None if samples.shares is None else np.ascontiguousarray(samples.shares, dtype=np.float64)
-    make = _SAMPLES[type(model)]
-    return make(rows, samples.factor, samples.batch_size, samples.gaps, shares, samples.frame, *samples.turn), report
-
-
-def _rows(model: Model, x: npt.ArrayLike) -> Rows:
-    rows = np.asarray(x)
-    if rows.ndim != 2 or rows.shape[1] != model.n_features:
-        raise ValueError(f"samples have shape {rows.shape}; expected (samples, {model.n_features}).")
-    return adjacent(rows, rows.dtype if rows.dtype == np.uint8 else model.dtype)
-
-
 def score(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
     """[E3] [E4] Score rows; the score of a row does not depend on the other rows.
 
     IN model, IN x (N, D); ``factor`` multiplies bytes. [E21] A row with NaN is scored on the features that it has.
     """
-    rows = _rows(model, x)
+    rows = rows_of(model, x)
     out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
-    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None, None), None, *out)
+    model.score(samples_type(model)(rows, factor, 1, True, None, None), None, *out)
     return out
 
 
 def component_scores(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> npt.NDArray[np.float64]:
     """[E2] Compute log π_k + log N_k(x), shape (N, K).  IN model, IN x (N, D); ``factor`` multiplies bytes."""
-    rows = _rows(model, x)
+    rows = rows_of(model, x)
     out = np.empty((len(rows), model.components))
-    model.score(_SAMPLES[type(model)](rows, factor, 1, True, None, None), out, None, None, None)
+    model.score(samples_type(model)(rows, factor, 1, True, None, None), out, None, None, None)
     return out
 
 

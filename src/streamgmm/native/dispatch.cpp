@@ -6,8 +6,10 @@ namespace streamgmm {
 
 #if STREAMGMM_X86
 extern const Loops loops_v1, loops_v3, loops_v4;
+extern const CoupledLoops coupled_loops_v1, coupled_loops_v3, coupled_loops_v4;
 #else
 extern const Loops loops_plain;
+extern const CoupledLoops coupled_loops_plain;
 #endif
 
 namespace {
@@ -15,6 +17,7 @@ namespace {
 struct Width {
     const char *name;
     const Loops *loops;
+    const CoupledLoops *coupled;
     bool runs_here;
 };
 
@@ -26,12 +29,12 @@ const std::vector<Width> &all_widths() {
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
     static const std::vector<Width> found = {
-        {"x86-64", &loops_v1, true},
-        {"x86-64-v3", &loops_v3, v3},
-        {"x86-64-v4", &loops_v4, v4},
+        {"x86-64", &loops_v1, &coupled_loops_v1, true},
+        {"x86-64-v3", &loops_v3, &coupled_loops_v3, v3},
+        {"x86-64-v4", &loops_v4, &coupled_loops_v4, v4},
     };
 #else
-    static const std::vector<Width> found = {{"plain", &loops_plain, true}};
+    static const std::vector<Width> found = {{"plain", &loops_plain, &coupled_loops_plain, true}};
 #endif
     return found;
 }
@@ -66,5 +69,6 @@ void use_width(const std::string &name) {
 }
 
 const Loops &loops() { return *current->loops; }
+const CoupledLoops &coupled_loops() { return *current->coupled; }
 
 } // namespace streamgmm

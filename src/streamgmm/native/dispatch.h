@@ -16,12 +16,20 @@ void use_width(const std::string &name);
 
 // The loops of the width in use.
 const Loops &loops();
+const CoupledLoops &coupled_loops();
 
 template <class T> const Table<T> &table() {
     if constexpr (std::is_same_v<T, float>)
         return loops().single;
     else
         return loops().twice;
+}
+
+template <class T> const CoupledTable<T> &coupled_table() {
+    if constexpr (std::is_same_v<T, float>)
+        return coupled_loops().single;
+    else
+        return coupled_loops().twice;
 }
 
 } // namespace streamgmm

@@ -6,7 +6,7 @@ accept a `Mixture` or a fitted estimator.
 
 from streamgmm.plots.canvas import image_shape
 from streamgmm.plots.experiments import effects, filters, trade_off
-from streamgmm.plots.models import centroids, density, deviations, samples
+from streamgmm.plots.models import centroids, density, deviations, directions, samples
 from streamgmm.plots.stacks import images, prototypes
 from streamgmm.plots.trainings import curve, scores, usage
 
@@ -15,6 +15,7 @@ __all__ = [
     "curve",
     "density",
     "deviations",
+    "directions",
     "effects",
     "filters",
     "image_shape",

@@ -133,6 +133,54 @@ def samples(model: Mixture | Fitted, n: int = 64, seed: int = 0, shape: Sequence
     return figure
 
 
+def directions(
+    model: Mixture | Fitted, n_components: int = 8, n_directions: int = 6, shape: Sequence[int] | None = None
+) -> Figure:
+    """Draw the means of the heaviest components, and the directions in which each varies the most.
+
+    Parameters
+    ----------
+    model : Mixture or fitted estimator
+        What to draw; its covariances must couple features: ``"full"`` or ``"low_rank"``.
+    n_components : int, default=8
+        Number of components, one per row.
+    n_directions : int, default=6
+        Number of directions of each.
+    shape : sequence of int or None, default=None
+        Shape of an image; None guesses it. One number draws lines.
+
+    Returns
+    -------
+    Figure
+        One row per component: its mean, then one standard deviation along each direction.
+    """
+    mixture = mixture_of(model)
+    heaviest = np.argsort(-mixture.weights)[:n_components]
+    found = [_principal(mixture, int(k), n_directions) for k in heaviest]
+    columns = 1 + min(len(own) for own in found)
+    figure = empty_figure(max(TITLE_WIDTH, 1.0 * columns + 0.2), 1.12 * len(found) + 0.6)
+    most = max(float(np.abs(own).max()) for own in found)
+    means = mixture.means[heaviest]
+    limits = (float(means.min()), float(means.max()))
+    for line, mean, own in zip(figure.subplots(len(found), columns, squeeze=False), means, found, strict=True):
+        draw_vector(line[0], mean, shape, limits)
+        for ax, direction in zip(line[1:], own, strict=False):
+            draw_vector(ax, direction, shape, (-most, most))
+    figure.suptitle("means, and the directions in which components vary the most", fontsize=9)
+    return figure
+
+
+def _principal(mixture: Mixture, component: int, most: int) -> Floats:
+    """Return the directions of the largest spread that features share, times their deviations: (n, D)."""
+    if mixture.covariance_type == "low_rank":
+        _, sizes, axes = np.linalg.svd(mixture.factors[component].T.astype(np.float64), full_matrices=False)
+        return np.asarray(sizes[:most, None] * axes[:most])
+    if mixture.covariance_type != "full":
+        raise ValueError(f"covariance_type={mixture.covariance_type!r} has no directions; use 'full' or 'low_rank'.")
+    variances, vectors = np.linalg.eigh(mixture.covariances[component].astype(np.float64))
+    return np.asarray((np.sqrt(np.maximum(variances, 0)) * vectors).T[::-1][:most])
+
+
 def density(model: Mixture | Fitted, first: int = 0, second: int = 1, names: Sequence[str] | None = None) -> Figure:
     """Draw the density of two features, with an ellipse of one standard deviation for each component.
 
@@ -170,9 +218,14 @@ def density(model: Mixture | Fitted, first: int = 0, second: int = 1, names: Seq
     ax = figure.subplots()
     mesh = ax.pcolormesh(x, y, values, cmap="viridis", shading="auto")
     figure.colorbar(mesh, ax=ax, label="density")
+    covariances = marginal.covariances
+    if covariances.ndim == 2:
+        covariances = covariances[:, None] * np.eye(2)
     for k in np.flatnonzero(heavy):
-        width, height = 2 * deviation[k]
-        ax.add_patch(Ellipse(tuple(means[k]), width, height, fill=False, color="white", linewidth=0.7))
+        variances, axes = np.linalg.eigh(covariances[k].astype(np.float64))
+        width, height = 2 * np.sqrt(np.maximum(variances, 0))
+        angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
+        ax.add_patch(Ellipse(tuple(means[k]), width, height, angle=angle, fill=False, color="white", linewidth=0.7))
     labels = names or [f"feature {i}" for i in (first, second)]
     ax.set_xlabel(labels[0], parse_math=False)
     ax.set_ylabel(labels[1], parse_math=False)

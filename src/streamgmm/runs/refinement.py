@@ -34,7 +34,7 @@ def can_refine(trainer: Trainer, n_rows: int) -> bool:
         Rows of the source.
     """
     numbers = n_rows * trainer.n_features
-    small = numbers <= MOST_NUMBERS and numbers * trainer.n_components <= MOST_REFINED
+    small = numbers <= MOST_NUMBERS and n_rows * trainer.n_numbers <= MOST_REFINED
     return small and trainer.settings.scale == "auto" and trainer.annealed
 
 

@@ -48,7 +48,7 @@ class SourceReader(ABC):
     monitor: Monitor
     record: RunRecord
     _settings: Settings
-    _period: int  # samples between two checks
+    _period: int  # samples between two checks, times the patience of the covariance kind
     _log: EventLog
     _feature_names: list[str] | None
 

@@ -105,7 +105,7 @@ class TrainingRun(SourceReader):
         self.record = RunRecord(source.name, options.missing, passes=options.passes, shuffle_seed=seed)
         self.bad: list[BadRow] = []
         self._settings, self._engine = settings, engine
-        self._period = settings.make_schedule(settings.make_rule(), engine).period
+        self._period = settings.kind.patience * settings.make_schedule(settings.make_rule(), engine).period
         self._feature_names: list[str] | None = None
         self._first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # with their numbers
         self._log = EventLog(folder, self.progress)
@@ -116,7 +116,7 @@ class TrainingRun(SourceReader):
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
         """Continue from a checkpoint, in its order; return whether its source is this one, so that reading resumes."""
         self.trainer, self.scaling = saved.trainer, saved.scaling
-        self._period = saved.trainer.schedule.period
+        self._period = saved.trainer.settings.kind.patience * saved.trainer.schedule.period
         self.monitor = saved.monitor or Monitor()
         self._feature_names = saved.feature_names
         in_order(self.source).heading = record.heading

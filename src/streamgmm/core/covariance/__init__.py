@@ -11,6 +11,8 @@ from streamgmm.core.covariance.base import (
     register_covariance,
 )
 from streamgmm.core.covariance.diagonal import Diagonal
+from streamgmm.core.covariance.full import Full
+from streamgmm.core.covariance.low_rank import LowRank
 from streamgmm.core.covariance.plain import PlainCovariance
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "Bounds",
     "Covariance",
     "Diagonal",
+    "Full",
+    "LowRank",
     "PlainCovariance",
     "Prior",
     "Statistics",
@@ -26,4 +30,5 @@ __all__ = [
     "register_covariance",
 ]
 
-register_covariance(Diagonal())
+for _kind in (Diagonal(), Full(), LowRank()):
+    register_covariance(_kind)

@@ -78,12 +78,18 @@ class Covariance(ABC):
         Whether samples with an extreme loss get less influence ([E20]).
     leaves_out : bool
         Whether batch EM can leave samples out ([E26], [E31]).
+    couples_features : bool
+        Whether features may be correlated within a component.
+    patience : int
+        How many times as many samples a training should see as with diagonal covariances.
     """
 
     name: ClassVar[str]
     supports_gaps: ClassVar[bool] = False
     bounds_influence: ClassVar[bool] = False
     leaves_out: ClassVar[bool] = False
+    couples_features: ClassVar[bool] = False
+    patience: ClassVar[int] = 1
 
     # Tensors
 
@@ -151,6 +157,30 @@ class Covariance(ABC):
     @abstractmethod
     def marginal(self, parameters: Parameters, features: Sequence[int]) -> Parameters:
         """Return the distribution of some features alone."""
+
+    def condition(self, parameters: Parameters, row: npt.NDArray[np.float64]) -> Parameters:
+        """[E42] Return the distribution of the features that a row (D,) lacks, which are NaN, given the others."""
+        raise ValueError(f"covariance_type={self.name!r} does not support conditioning; use 'diag' or 'full'.")
+
+    def imputed(self, parameters: Parameters, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """[E42] Return rows (N, D) with the expected value in place of each NaN."""
+        filled = np.array(x)
+        for n in np.flatnonzero(np.isnan(x).any(1)).tolist():
+            left = self.condition(parameters, x[n])
+            filled[n, np.isnan(x[n])] = left.weights @ left.means.astype(np.float64)
+        return filled
+
+    def pull(self, parameters: Parameters, component: int, away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """[E29] Return the precision of a component times deviations (N, D) from its mean."""
+        raise ValueError(f"covariance_type={self.name!r} does not support explanations; use 'diag' or 'full'.")
+
+    def conditional_precisions(self, parameters: Parameters) -> npt.NDArray[np.float64]:
+        """[E29] Return the precision of each feature given all others: (K, D)."""
+        raise ValueError(f"covariance_type={self.name!r} does not support explanations; use 'diag' or 'full'.")
+
+    def with_rank(self, rank: int) -> Covariance:
+        """Return the kind with so many factors; most kinds have none."""
+        return self
 
     def supports(self, method: str) -> bool:
         """Return whether the kind implements an optional method, such as ``"sgd_steps"`` or ``"reframe"``."""
@@ -232,6 +262,10 @@ class Covariance(ABC):
         """[E24] Set the rows of a prior, each (D,) or a number."""
         return
 
+    def prior_weight(self, weight: float, mass: float, n_features: int) -> float:
+        """[E24] Return the weight that a prior of so many samples has in a component that has received ``mass``."""
+        return weight
+
     def pool_variances(self, parameters: Parameters, shares: npt.NDArray[np.float64]) -> None:
         """[E28] Move variances by shares (K,) towards those of all components together, in place."""
         return
@@ -299,6 +333,11 @@ class Covariance(ABC):
     @abstractmethod
     def variances(self, moments: Tensors) -> Floats:
         """Return the variance of every feature in every component: (K, D)."""
+
+    def offset(self, moments: Tensors, component: int, spread: Floats, rng: np.random.Generator) -> Floats:
+        """[E19] Return a random step (D,) of the size ``spread`` (D,) that leads away from a component."""
+        step: Floats = spread * rng.standard_normal(len(spread))
+        return step
 
     @abstractmethod
     def expected_losses(self, parameters: Parameters, moments: Tensors, component: int) -> npt.NDArray[np.float64]:

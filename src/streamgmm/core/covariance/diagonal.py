@@ -93,6 +93,25 @@ class Diagonal(Covariance):
         values = {"means": parameters.means[:, chosen], "scales": parameters["scales"][:, chosen]}
         return Parameters(self, values, parameters.logits)
 
+    def condition(self, parameters: Parameters, row: npt.NDArray[np.float64]) -> Parameters:
+        hidden = np.isnan(row)
+        left = self.marginal(parameters, np.flatnonzero(hidden).tolist())
+        if not hidden.all():
+            left.logits[:] = self.component_scores(parameters, row[None])[0]
+        return left
+
+    def imputed(self, parameters: Parameters, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        scores = self.component_scores(parameters, x)
+        shares = np.exp(scores - scores.max(1, keepdims=True))
+        expected = (shares / shares.sum(1, keepdims=True)) @ parameters.means
+        return np.where(np.isnan(x), expected, x)
+
+    def pull(self, parameters: Parameters, component: int, away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.asarray(away * parameters["scales"][component].astype(np.float64) ** 2)
+
+    def conditional_precisions(self, parameters: Parameters) -> npt.NDArray[np.float64]:
+        return parameters["scales"].astype(np.float64) ** 2
+
     def feature_variances(self, parameters: Parameters) -> Floats:
         return self.covariances(parameters)
 

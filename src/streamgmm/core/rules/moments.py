@@ -70,8 +70,15 @@ def merge_moments(
     done: Round, out: Replica, rows: range, shares: npt.NDArray[np.float64], prior: Prior | None = None
 ) -> None:
     """Merge means and moments by shares (K, R), and set the covariances that follow from them."""
-    moments = merge_statistics(done, out, rows, shares)
-    out.parameters.kind.set_from_moments(out.parameters, moments, done.bounds, rows, *with_prior(prior))
+    moments, kind = merge_statistics(done, out, rows, shares), out.parameters.kind
+    for part in _moved(done, rows) if kind.couples_features else [rows]:
+        kind.set_from_moments(out.parameters, moments, done.bounds, part, *with_prior(prior))
+
+
+def _moved(done: Round, rows: range) -> list[range]:
+    """Return the components that any replica has moved; factors of the others are costly, and stay as they are."""
+    before = done.start.parameters.means
+    return [range(k, k + 1) for k in rows if any((r.parameters.means[k] != before[k]).any() for r in done.replicas)]
 
 
 def merge_statistics(done: Round, out: Replica, rows: range, shares: npt.NDArray[np.float64]) -> Tensors:

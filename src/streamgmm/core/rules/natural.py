@@ -209,7 +209,8 @@ class Natural(Rule[NaturalState]):
             counts = np.ones(len(samples))
         sheet = Sheet(samples[counts > 0].astype(parameters.dtype), counts[counts > 0])
         # moves raise the likelihood, which is not what a regularised mixture is for: they rank anomalies worse
-        attempts = MOST_MOVES if self.reg_covar == 0 else 0
+        moves = self.reg_covar == 0 and not parameters.kind.couples_features
+        attempts = MOST_MOVES if moves else 0
         fit = refine(sheet, Fit(parameters, state.moments, state.prior, bounds).copy(), attempts)
         parameters.assign(fit.parameters)
         state.moments.assign(fit.moments)
@@ -311,3 +312,10 @@ class Natural(Rule[NaturalState]):
 
 ANOMALY_RULE = Natural(reg_covar=0.05)
 """What detectors learn with: narrow components make good densities, but rank anomalies poorly."""
+COUPLED_ANOMALY_RULE = Natural(reg_covar=0.001)
+"""The same for covariances that couple features: what breaks a correlation shows in narrow directions."""
+
+
+def anomaly_rule(covariance_type: str) -> Natural:
+    """Return what detectors learn with."""
+    return COUPLED_ANOMALY_RULE if covariance_type in ("full", "low_rank") else ANOMALY_RULE

@@ -72,7 +72,7 @@ def _move_beside(
     own = parameters.kind.variances(state.moments)[heavy]
     # apart along what is unusual about its spread: that is where two clusters hide in one component
     spread = np.sqrt(np.maximum(own - typical, 0) + 0.01 * own)
-    offset = (APART * spread * rng.standard_normal(parameters.n_features)).astype(parameters.dtype)
+    offset = parameters.kind.offset(state.moments, heavy, APART * spread, rng).astype(parameters.dtype)
     parameters.tensors.copy_component(heavy, k)
     state.moments.copy_component(heavy, k)
     parameters.means[k] += offset

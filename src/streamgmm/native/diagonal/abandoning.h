@@ -81,10 +81,6 @@ template <class T> inline void prepare(const Model<T> &m, const Input<T> &x, Scr
     scout.tried = scout.spent = 0;
 }
 
-// Below the best score by this much, a responsibility is zero in the arithmetic at hand: log(1 / epsilon).
-template <class T> constexpr double negligible_share = 36.04365338911715;
-template <> constexpr double negligible_share<float> = 15.942385152878742;
-
 // Full distances are computed one by one, the most promising component first, until so many were; then in fours.
 constexpr std::size_t looks_one_by_one = 16;
 

@@ -1,6 +1,7 @@
 // The first half of every step: takes samples, finds winners and their scores. Each rule then updates its own way.
 #pragma once
 #include "../shared/influence.h"
+#include "../shared/rates.h"
 #include "../shared/rows.h"
 #include "../shared/winner.h"
 #include "abandoning.h"
@@ -39,19 +40,6 @@ template <class T> inline double counted(const Scratch<T> &scratch) {
     double total = 0;
     for (std::size_t n = 0; n < scratch.batch; ++n) total += scratch.shares[n];
     return total / double(scratch.batch);
-}
-
-// [E25] Turns scores into weights that sum to `share`: responsibilities, without those that are negligible.
-// IN scores[components], best; OUT weights[components], which may be the scores.
-template <class T>
-inline void share_by_scores(const double *scores, std::size_t components, double best, double share, double *weights) {
-    double total = 0;
-    for (std::size_t k = 0; k < components; ++k) {
-        const bool near = scores[k] >= best - negligible_share<T>;
-        weights[k] = near ? __builtin_exp(scores[k] - best) : 0;
-        total += weights[k];
-    }
-    for (std::size_t k = 0; k < components; ++k) weights[k] *= share / total;
 }
 
 // A step of one sample: stores the weight of every component in scratch.received; returns the winner. Needs the

@@ -63,20 +63,12 @@ void em_steps(const ModelArrays<T> &m, const MomentArrays<T> &moments, const Sam
     table<T>().diagonal.em_steps(m.model, state, samples.input, samples.steps, step, work.scratch, out);
 }
 
-using Table2d = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 template <class T>
 void score(const ModelArrays<T> &m, const SampleArrays<T> &samples, std::optional<Table2d> scores,
            std::optional<Vector> log_likelihood, std::optional<Vector> max_component, std::optional<Counts> winner) {
     m.require_features(samples);
     const std::size_t rows = samples.rows.shape(0);
-    require(!scores || (scores->shape(0) == rows && scores->shape(1) == m.model.components),
-            "scores must have the shape (rows, components)");
-    require(!log_likelihood || log_likelihood->shape(0) == rows, "log_likelihood must have one entry per row");
-    require(!max_component || max_component->shape(0) == rows, "max_component must have one entry per row");
-    require(!winner || winner->shape(0) == rows, "winner must have one entry per row");
-    const Answers out = {scores ? scores->data() : nullptr, log_likelihood ? log_likelihood->data() : nullptr,
-                         max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
+    const Answers out = AnswerArrays{scores, log_likelihood, max_component, winner}.for_rows(rows, m.model.components);
     LoopRuns running;
     const std::size_t together = rows < score_rows ? (rows ? rows : 1) : score_rows;
     Workspace<T> work(m.model, {together, true, false, true, false, false, false});

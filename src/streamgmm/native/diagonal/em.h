@@ -4,13 +4,6 @@
 
 namespace {
 
-// [E16] Rate of step t.
-inline double em_rate(const EmStep &step, std::size_t t) {
-    if (step.accumulate) return 1.0 / double(t + 1);
-    const double r = step.rate * __builtin_pow(double(t + 1), -step.exponent);
-    return r > step.rate_min ? r : step.rate_min;
-}
-
 // Turns the scores of a step into responsibilities, reports the likelihood and sums the mass of each component.
 // IN m, x; INOUT scratch, report.
 template <class T>

@@ -114,7 +114,4 @@ inline void move_by_sums(double shift, double square, double mass, double r, dou
     *v = T(moved > 0 ? (moved < most ? moved : most) : 0);
 }
 
-// The variance at the lowest scale.
-inline double most_variance(double scale_min) { return 1 / (scale_min * scale_min); }
-
 } // namespace

@@ -4,13 +4,6 @@
 
 namespace {
 
-// [E13] Updates the count of a component that receives weight w; returns its rate r = w / count.  INOUT count.
-inline double earned_rate(double *count, double w, const NaturalStep &step) {
-    const double more = *count + step.growth * w;
-    *count = more < step.count_max ? more : step.count_max;
-    return w < *count ? w / *count : 1.0;
-}
-
 template <class T>
 inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &step, Scratch<T> &scratch) {
     for (std::size_t j = 0; j < m.components; ++j) {

@@ -23,25 +23,6 @@ template <class T> struct Moments {
                           // variance, and the smallest variance; or null
 };
 
-struct SgdStep {
-    double rate, scale_min, scale_max;
-    bool scan_all; // no early abandoning
-};
-
-struct NaturalStep {
-    double growth, count_max, scale_min, scale_max;
-    bool hold_scales; // move means only; with a prior also the variances, but not the scales
-    bool scan_all;    // no early abandoning
-    bool soft;        // once nothing reaches a neighbour, share samples out by responsibilities
-};
-
-struct EmStep {
-    double rate, exponent, rate_min; // rate of step t: max(rate_min, rate * (t + 1)^-exponent)
-    std::size_t first_step;
-    double scale_min, scale_max;
-    bool accumulate; // move moments by 1/(t + 1) and leave the model as it is
-};
-
 constexpr std::size_t scout_levels = 2;
 
 // Features on which components are compared first, and copies of the parameters there.

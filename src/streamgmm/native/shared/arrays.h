@@ -20,6 +20,9 @@ namespace nb = nanobind;
 namespace streamgmm {
 
 template <class T> using Padded = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using Cube = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+template <class T> using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Table2d = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using Numbers = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
 using NumbersOrBytes = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -152,6 +155,44 @@ struct ReportArrays {
         require(losses.shape(0) == steps, "losses must have one entry per step");
         require(wins.shape(0) == components, "wins must have one entry per component");
         return report;
+    }
+};
+
+// Where scores go; null where not wanted.
+struct AnswerArrays {
+    std::optional<Table2d> scores;
+    std::optional<Vector> log_likelihood, max_component;
+    std::optional<Counts> winner;
+
+    Answers for_rows(std::size_t rows, std::size_t components) const {
+        require(!scores || (scores->shape(0) == rows && scores->shape(1) == components),
+                "scores must have the shape (rows, components)");
+        require(!log_likelihood || log_likelihood->shape(0) == rows, "log_likelihood must have one entry per row");
+        require(!max_component || max_component->shape(0) == rows, "max_component must have one entry per row");
+        require(!winner || winner->shape(0) == rows, "winner must have one entry per row");
+        return {scores ? scores->data() : nullptr, log_likelihood ? log_likelihood->data() : nullptr,
+                max_component ? max_component->data() : nullptr, winner ? winner->data() : nullptr};
+    }
+};
+
+// What a kind that couples features has learned, apart from its statistics.
+template <class T> struct LearnedArrays {
+    Vector masses;                  // INOUT [components]
+    Column<T> pending;              // INOUT [components]
+    std::optional<Vector> evidence; // INOUT [components]
+    std::optional<Padded<T>> prior; // IN [4, stride]
+
+    // Makes a kind learn into these arrays.
+    void attach(Coupled<T> &kind) const {
+        const std::size_t k = kind.components;
+        require(masses.shape(0) == k && pending.shape(0) == k, "masses and pending must have one entry per component");
+        require(evidence.has_value() == prior.has_value(), "a prior needs evidence, and evidence a prior");
+        require(!evidence || evidence->shape(0) == k, "evidence must have one entry per component");
+        require(!prior || (prior->shape(0) == 4 && prior->shape(1) == kind.stride),
+                "a prior must have four rows like those of the means");
+        kind.masses = masses.data(), kind.pending = pending.data();
+        kind.evidence = evidence ? evidence->data() : nullptr;
+        kind.prior = prior ? prior->data() : nullptr;
     }
 };
 

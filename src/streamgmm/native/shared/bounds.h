@@ -11,6 +11,10 @@ constexpr std::size_t block_features = 1024; // partial sums of this many featur
 template <class T> constexpr double negligible = 1e-17;
 template <> constexpr double negligible<float> = 1e-8;
 
+// Below the best score by this much, a responsibility is zero in the arithmetic at hand: log(1 / epsilon).
+template <class T> constexpr double negligible_share = 36.04365338911715;
+template <> constexpr double negligible_share<float> = 15.942385152878742;
+
 template <class T> constexpr double distance_max = 1e300;
 template <> constexpr double distance_max<float> = 1e38;
 

@@ -68,6 +68,57 @@ struct Answers {
     std::int64_t *winner;   // OUT [rows]
 };
 
+struct SgdStep {
+    double rate, scale_min, scale_max;
+    bool scan_all; // no early abandoning
+};
+
+struct NaturalStep {
+    double growth, count_max, scale_min, scale_max;
+    bool hold_scales; // move means only; with a prior also the variances, but not the scales
+    bool scan_all;    // no early abandoning
+    bool soft;        // once nothing reaches a neighbour, share samples out by responsibilities
+};
+
+struct EmStep {
+    double rate, exponent, rate_min; // rate of step t: max(rate_min, rate * (t + 1)^-exponent)
+    std::size_t first_step;
+    double scale_min, scale_max;
+    bool accumulate; // move moments by 1/(t + 1) and leave the model as it is
+};
+
+// What steps know of a kind that couples features: its weights and what it has learned. Rows are `stride` numbers
+// apart, padded to whole packs.
+template <class T> struct Coupled {
+    double *logits, *log_dets; // [components]
+    std::size_t components, features, stride;
+    double *masses;    // [components] counts (natural), or mean responsibilities (stochastic EM); null: learns nothing
+    double *evidence;  // [components] weight received in all, or null without a prior
+    const T *prior;    // [4, stride] as for diagonal covariances, or null
+    double known_from; // samples from which the weight of the prior itself fades; 0: it stays
+    T *pending;        // [components] how far statistics have moved since covariances were set
+};
+
+// Bounds of variances.
+struct Limits {
+    double least, most;
+};
+
+// Samples of one step, or rows that are scored together, and what they weigh.
+template <class T> struct Batch {
+    T *samples;          // [size, stride] padded copies
+    T *present;          // [size, stride] 0 for missing values, else 1
+    bool *has_gaps;      // [size]
+    double *scores;      // [size, components], then weights
+    double *shares;      // [size]
+    double *received;    // [components]
+    double *pair;        // [2 * components]
+    double *weights;     // [components, padded to whole packs]
+    double *log_weights; // [components]
+    T *raw;              // [stride] a row as it came
+    std::size_t size;
+};
+
 // Loops that do not depend on the covariance kind.
 template <class T> struct SharedLoops {
     std::size_t (*first_unfit_row)(const T *x, std::size_t rows, std::size_t columns, std::size_t stride, T limit,

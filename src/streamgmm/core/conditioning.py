@@ -1,0 +1,73 @@
+"""Conditional mixtures: what the known features of a row say about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.core.explanation import Expectation, expect_by_precisions, expect_from_others
+from streamgmm.core.parameters import Parameters
+
+Numbers = npt.NDArray[np.float64]
+ROWS_AT_ONCE = 1000
+
+
+def impute(parameters: Parameters, x: Numbers, n_draws: int | None, rng: np.random.Generator) -> Numbers:
+    """[E42] Return rows (N, D) with means in place of each NaN, or so many draws (n_draws, N, D)."""
+    return impute_means(parameters, x) if n_draws is None else impute_draws(parameters, x, n_draws, rng)
+
+
+def impute_means(parameters: Parameters, x: Numbers) -> Numbers:
+    """[E42] Return rows (N, D) with the expected value in place of each NaN."""
+    filled = np.array(x)
+    lacking = np.flatnonzero(np.isnan(x).any(1))
+    for start in range(0, len(lacking), ROWS_AT_ONCE):
+        some = lacking[start : start + ROWS_AT_ONCE]
+        filled[some] = parameters.kind.imputed(parameters, x[some])
+    return filled
+
+
+def impute_draws(parameters: Parameters, x: Numbers, n_draws: int, rng: np.random.Generator) -> Numbers:
+    """[E42] Return rows with random values in place of each NaN, so many times: (n_draws, N, D)."""
+    filled = np.repeat(x[None], n_draws, axis=0)
+    for n in np.flatnonzero(np.isnan(x).any(1)).tolist():
+        left = parameters.kind.condition(parameters, x[n])
+        components = rng.choice(len(left), size=n_draws, p=left.weights)
+        filled[:, n, np.isnan(x[n])] = left.kind.draw(left, components, rng)
+    return filled
+
+
+def expect_each_feature(parameters: Parameters, x: Numbers) -> Expectation:
+    """[E29] Return what the other features of each row lead one to expect of each feature; a gap tells nothing."""
+    kind, p = parameters.kind, parameters
+    if not kind.couples_features:
+        log_weights = np.log(np.maximum(p.weights, np.finfo(np.float64).tiny))
+        means, variances = (np.asarray(a, np.float64) for a in (p.means, kind.feature_variances(p)))
+        return expect_from_others(x, log_weights, means, variances)
+    mean, variance = np.full(x.shape, np.nan), np.ones(x.shape)
+    for rows, known in _patterns(np.isnan(x)):
+        some = p if known.all() else kind.marginal(p, np.flatnonzero(known).tolist())
+        own = x[rows][:, known]
+        found = expect_by_precisions(
+            own,
+            kind.component_scores(some, own),
+            np.asarray(some.means, np.float64),
+            kind.conditional_precisions(some),
+            lambda k, away, some=some: kind.pull(some, k, away),  # type: ignore[misc]
+        )
+        at = np.ix_(rows, known)
+        mean[at], variance[at] = found
+    return Expectation(mean, variance)
+
+
+def _patterns(gaps: npt.NDArray[np.bool_]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
+    """Yield the numbers of rows that lack the same features, and which features they have."""
+    if not gaps.any():
+        yield np.arange(len(gaps)), ~gaps[0] if len(gaps) else np.ones(gaps.shape[1], np.bool_)
+        return
+    patterns, which = np.unique(gaps, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        if not pattern.all():
+            yield np.flatnonzero(which.ravel() == number), ~pattern

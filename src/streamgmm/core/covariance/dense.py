@@ -1,0 +1,79 @@
+"""Factors of covariance and precision matrices, in float64, many at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+ORTHONORMAL = 1e-3  # products of unit rows from which they are orthonormalised again
+
+
+def covariances_of(factors: npt.NDArray[Any]) -> Numbers:
+    """Return the covariances (K, D, D) of precisions F'F."""
+    inverse = np.linalg.inv(factors.astype(np.float64))
+    return inverse @ inverse.swapaxes(-1, -2)
+
+
+def lower_factors(covariances: Numbers) -> Numbers:
+    """Return lower triangular F (K, D, D) such that F'F are the inverses of covariances.
+
+    Rounding may leave a covariance that is almost singular indefinite; its diagonal is then raised a little.
+    """
+    size = covariances.shape[-1]
+    raised = 0.0
+    while True:
+        try:
+            roots = np.linalg.cholesky(covariances * (1 + raised * np.eye(size)))
+            break
+        except np.linalg.LinAlgError:
+            raised = max(1e-14, 10 * raised)
+            if raised > 1:
+                raise
+    return np.tril(np.linalg.solve(roots, np.broadcast_to(np.eye(size), covariances.shape)))
+
+
+def precision_factors(precisions: Numbers) -> Numbers:
+    """Return lower triangular F (K, D, D) such that F'F are the given precisions."""
+    turned = np.linalg.cholesky(precisions[..., ::-1, ::-1])
+    return np.asarray(turned[..., ::-1, ::-1].swapaxes(-1, -2), np.float64)
+
+
+def spectral_factors(factors: npt.NDArray[Any], closest: bool = False) -> Numbers:
+    """Return F (K, D, D) with orthogonal rows.
+
+    F'F stays the same, or F stays as close as possible to what it is, up to the lengths of its rows.
+    """
+    values = factors.astype(np.float64)
+    if not closest:
+        _, sizes, directions = np.linalg.svd(values)
+        return sizes[..., None] * directions
+    lengths = np.linalg.norm(values, axis=-1, keepdims=True)
+    left, _, right = np.linalg.svd(values / lengths)
+    return lengths * (left @ right)
+
+
+def orthonormal_rows(factors: npt.NDArray[Any]) -> bool:
+    """Tell whether the rows of all matrices are orthogonal."""
+    unit = factors.astype(np.float64)
+    unit /= np.linalg.norm(unit, axis=-1, keepdims=True)
+    products = unit @ unit.swapaxes(-1, -2)
+    return bool(np.abs(products - np.eye(products.shape[-1])).max() < ORTHONORMAL)
+
+
+def limited(factor: npt.NDArray[Any], least: float, most: float) -> Numbers:
+    """Return a factor (D, D) of the same form whose singular values are within bounds."""
+    _, sizes, directions = np.linalg.svd(factor.astype(np.float64))
+    clipped = np.clip(sizes, least, most)[:, None] * directions
+    return clipped if np.triu(factor, 1).any() else precision_factors(clipped.T @ clipped)
+
+
+def blocks(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Put two stacks of square matrices together: (K, D + E, D + E), with zeros off the diagonal."""
+    size = first.shape[1] + second.shape[1]
+    both = np.zeros((len(first), size, size), first.dtype)
+    both[:, : first.shape[1], : first.shape[1]] = first
+    both[:, first.shape[1] :, first.shape[1] :] = second
+    return both

@@ -1,0 +1,168 @@
+// The full kind in Python: arrays are checked when their structs are made; here they only have to fit together.
+#include "bindings.h"
+
+#include <nanobind/stl/optional.h>
+
+#include "../dispatch.h"
+#include "../shared/arrays.h"
+#include "../shared/batch_workspace.h"
+
+using namespace nb::literals;
+
+namespace streamgmm {
+namespace {
+
+constexpr std::size_t score_rows = 64; // rows scored together: they share each read of the parameters
+
+template <class T> struct FullArrays {
+    Padded<T> means;         // INOUT [components, stride]
+    Cube<T> factors;         // INOUT [components, features, stride]
+    Vector logits, log_dets; // INOUT [components]
+    Full<T> model = {};
+
+    FullArrays(Padded<T> means_, Cube<T> factors_, Vector logits_, Vector log_dets_)
+        : means(std::move(means_)), factors(std::move(factors_)), logits(std::move(logits_)),
+          log_dets(std::move(log_dets_)) {
+        const std::size_t k = means.shape(0), stride = means.shape(1), d = factors.shape(1);
+        require(k > 0 && d > 0, "a mixture must have at least one component and one feature");
+        require(stride * sizeof(T) % pack_bytes == 0 && stride >= d && stride - d < pack_bytes / sizeof(T),
+                "rows of means must be padded to whole packs of 128 bytes");
+        require(factors.shape(0) == k && factors.shape(2) == stride, "means and factors differ in shape");
+        require(logits.shape(0) == k && log_dets.shape(0) == k,
+                "logits and log_dets must have one entry per component");
+        model.logits = logits.data(), model.log_dets = log_dets.data();
+        model.components = k, model.features = d, model.stride = stride;
+        model.means = means.data(), model.factors = factors.data();
+        model.known_from = double(d); // fewer samples do not determine a covariance matrix
+    }
+
+    void require_features(const SampleArrays<T> &samples) const {
+        require(samples.rows.shape(1) == model.features, "samples and mixture differ in their number of features");
+    }
+};
+
+template <class T> struct FullMomentArrays {
+    Padded<T> means;     // INOUT [components, stride]
+    Cube<T> covariances; // INOUT [components, features, stride]
+    LearnedArrays<T> learned;
+
+    FullMomentArrays(Padded<T> means_, Cube<T> covariances_, Vector masses, Column<T> pending,
+                     std::optional<Vector> evidence, std::optional<Padded<T>> prior)
+        : means(std::move(means_)), covariances(std::move(covariances_)),
+          learned{std::move(masses), std::move(pending), std::move(evidence), std::move(prior)} {}
+
+    // The model, learning into these statistics.
+    Full<T> of(const FullArrays<T> &m) const {
+        Full<T> kind = m.model;
+        require(means.shape(0) == kind.components && means.shape(1) == kind.stride,
+                "statistics must have the shape of the model's means");
+        require(covariances.shape(0) == kind.components && covariances.shape(1) == kind.features &&
+                    covariances.shape(2) == kind.stride,
+                "covariances must have the shape of the model's factors");
+        learned.attach(kind);
+        kind.own_means = means.data(), kind.covariances = covariances.data();
+        return kind;
+    }
+};
+
+// The work space of steps, attached to a kind.
+template <class T> struct FullWorkspace : BatchWorkspace<T> {
+    FullWorkspace(Full<T> &kind, std::size_t size)
+        : BatchWorkspace<T>(kind.components, kind.stride, size, 3 * kind.features * kind.features + 12 * kind.stride) {
+        kind.away = this->away, kind.room = this->room;
+    }
+};
+
+template <class T>
+void sgd_steps(const FullArrays<T> &m, const SampleArrays<T> &samples, const FilterArrays &filter, const SgdStep &step,
+               const ReportArrays &report) {
+    m.require_features(samples);
+    Full<T> kind = m.model;
+    const Filter &g = filter.for_components(kind.components);
+    const Report &out = report.for_steps(samples.steps, kind.components);
+    LoopRuns running;
+    FullWorkspace<T> work(kind, samples.batch_size);
+    coupled_table<T>().full.sgd_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
+}
+
+template <class T>
+void natural_steps(const FullArrays<T> &m, const FullMomentArrays<T> &moments, const SampleArrays<T> &samples,
+                   const FilterArrays &filter, const NaturalStep &step, const ReportArrays &report) {
+    m.require_features(samples);
+    Full<T> kind = moments.of(m);
+    const Filter &g = filter.for_components(kind.components);
+    require(kind.own_means == kind.means, "the natural rule needs the model's own means as those of its statistics");
+    const Report &out = report.for_steps(samples.steps, kind.components);
+    LoopRuns running;
+    FullWorkspace<T> work(kind, samples.batch_size);
+    coupled_table<T>().full.natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
+}
+
+template <class T>
+void em_steps(const FullArrays<T> &m, const FullMomentArrays<T> &moments, const SampleArrays<T> &samples,
+              const EmStep &step, const ReportArrays &report) {
+    m.require_features(samples);
+    Full<T> kind = moments.of(m);
+    const Report &out = report.for_steps(samples.steps, kind.components);
+    LoopRuns running;
+    FullWorkspace<T> work(kind, samples.batch_size);
+    coupled_table<T>().full.em_steps(kind, samples.input, samples.steps, step, work.batch, out);
+}
+
+template <class T>
+void score(const FullArrays<T> &m, const SampleArrays<T> &samples, std::optional<Table2d> scores,
+           std::optional<Vector> log_likelihood, std::optional<Vector> max_component, std::optional<Counts> winner) {
+    m.require_features(samples);
+    Full<T> kind = m.model;
+    const std::size_t rows = samples.rows.shape(0);
+    const Answers out = AnswerArrays{scores, log_likelihood, max_component, winner}.for_rows(rows, kind.components);
+    LoopRuns running;
+    FullWorkspace<T> work(kind, rows < score_rows ? (rows ? rows : 1) : score_rows);
+    coupled_table<T>().full.score(kind, samples.input, rows, work.batch, out);
+}
+
+template <class T> void refresh(const FullArrays<T> &m, std::size_t first, std::size_t last) {
+    require(first <= last && last <= m.model.components, "component indices are out of range");
+    nb::gil_scoped_release unlocked;
+    coupled_table<T>().full.refresh(m.model, first, last);
+}
+
+template <class T>
+void settle(const FullArrays<T> &m, const FullMomentArrays<T> &moments, double scale_min, double scale_max,
+            std::size_t first, std::size_t last) {
+    require(first <= last && last <= m.model.components, "component indices are out of range");
+    Full<T> kind = moments.of(m);
+    LoopRuns running;
+    FullWorkspace<T> work(kind, 1);
+    coupled_table<T>().full.settle(kind, scale_min, scale_max, first, last);
+}
+
+template <class T> void bind_kind(nb::module_ &m, const char *model_name, const char *moments_name, const char *dtype) {
+    nb::class_<FullArrays<T>> model(m, model_name, "Parameters of a mixture with full covariances.");
+    model
+        .def(nb::init<Padded<T>, Cube<T>, Vector, Vector>(), "means"_a.noconvert(), "factors"_a.noconvert(),
+             "logits"_a.noconvert(), "log_dets"_a.noconvert())
+        .def_prop_ro("n_features", [](const FullArrays<T> &self) { return self.model.features; })
+        .def_prop_ro("components", [](const FullArrays<T> &self) { return self.model.components; })
+        .def("sgd_steps", &sgd_steps<T>, "samples"_a, "filter"_a, "step"_a, "report"_a)
+        .def("natural_steps", &natural_steps<T>, "moments"_a, "samples"_a, "filter"_a, "step"_a, "report"_a)
+        .def("em_steps", &em_steps<T>, "moments"_a, "samples"_a, "step"_a, "report"_a)
+        .def("score", &score<T>, "samples"_a, "scores"_a.noconvert().none(), "log_likelihood"_a.noconvert().none(),
+             "max_component"_a.noconvert().none(), "winner"_a.noconvert().none())
+        .def("refresh", &refresh<T>, "first"_a, "last"_a)
+        .def("settle", &settle<T>, "moments"_a, "scale_min"_a, "scale_max"_a, "first"_a, "last"_a);
+    model.attr("dtype") = nb::module_::import_("numpy").attr("dtype")(dtype);
+    nb::class_<FullMomentArrays<T>>(m, moments_name, "Running means and covariances of every component.")
+        .def(nb::init<Padded<T>, Cube<T>, Vector, Column<T>, std::optional<Vector>, std::optional<Padded<T>>>(),
+             "means"_a.noconvert(), "covariances"_a.noconvert(), "masses"_a.noconvert(), "pending"_a.noconvert(),
+             "evidence"_a.noconvert().none(), "prior"_a.noconvert().none());
+}
+
+} // namespace
+
+void bind_full(nb::module_ &m) {
+    bind_kind<float>(m, "FullModel32", "FullMoments32", "float32");
+    bind_kind<double>(m, "FullModel64", "FullMoments64", "float64");
+}
+
+} // namespace streamgmm

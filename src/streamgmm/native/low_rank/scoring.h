@@ -1,0 +1,157 @@
+// Scores under covariances of low rank plus diagonal, without a D×D matrix.
+#pragma once
+#include "../shared/stepping.h"
+#include "types.h"
+
+namespace {
+
+// Of this namespace, so that the steps find the functions here.
+template <class T> struct LowRankKind : LowRank<T> {};
+
+// Deviations of R samples from a mean and their squared lengths in units of the noise.
+// IN samples, mean, scales; OUT away[R, stride], squares[R].
+template <class T, int R>
+inline void deviate_in_noise(const T *samples, const T *mean, const T *scales, std::size_t stride, T *away,
+                             double *squares) {
+    for (int j = 0; j < R; ++j) squares[j] = 0;
+    for (std::size_t start = 0; start < stride; start += block_features) {
+        const std::size_t stop = stride - start < block_features ? stride : start + block_features;
+        Pack<T> acc[R];
+        UNROLLED_FOR (int j = 0; j < R; ++j) acc[j] = fill(T(0));
+        for (std::size_t d = start; d < stop; d += pack_lanes<T>) {
+            const Pack<T> m = load(mean + d), s = load(scales + d);
+            UNROLLED_FOR (int j = 0; j < R; ++j) {
+                Pack<T> x = load(samples + j * stride + d);
+                UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+                    x.v[i] -= m.v[i];
+                    const auto scaled = x.v[i] * s.v[i];
+                    acc[j].v[i] += scaled * scaled;
+                }
+                store(away + j * stride + d, x);
+            }
+        }
+        T total[R];
+        sums<T, R>(acc, total);
+        for (int j = 0; j < R; ++j) squares[j] += double(total[j]);
+    }
+}
+
+// [E38] What a sample with gaps says about u: its mean and covariance, and the density of what the sample has.
+struct Posterior {
+    double *mean;       // [rank] of u
+    double *covariance; // [rank, rank] of u
+    double distance, log_det;
+};
+
+// IN away[stride], present[stride] (null: nothing is missing); OUT the posterior, in `room`.
+template <class T>
+inline Posterior posterior(const LowRank<T> &m, std::size_t k, const T *away, const T *present, double *room) {
+    const std::size_t rank = m.rank;
+    double *mean = room, *u = mean + rank, *w = u + rank * rank, *covariance = w + rank * rank;
+    const T *factors = m.factors + k * rank * m.stride, *scales = m.scales + k * m.stride;
+    for (std::size_t l = 0; l < rank; ++l) {
+        mean[l] = 0;
+        for (std::size_t j = 0; j < rank; ++j) u[l * rank + j] = l == j ? 1 : 0;
+    }
+    double distance = 0, log_det = 0;
+    for (std::size_t d = 0; d < m.features; ++d) {
+        if (present && present[d] == T(0)) continue;
+        const double s = double(scales[d]), a = double(away[d]);
+        distance += s * a * (s * a);
+        log_det += __builtin_log(s);
+        for (std::size_t l = 0; l < rank; ++l) {
+            const double f = s * s * double(factors[l * m.stride + d]);
+            mean[l] += f * a;
+            for (std::size_t j = l; j < rank; ++j) u[l * rank + j] += f * double(factors[j * m.stride + d]);
+        }
+    }
+    log_det -= factorise(u, rank, 1e-300);
+    solve_lower(u, rank, mean);
+    for (std::size_t l = 0; l < rank; ++l) distance -= mean[l] * mean[l];
+    solve_upper(u, rank, mean);
+    invert(u, rank, w);
+    for (std::size_t l = 0; l < rank; ++l)
+        for (std::size_t j = 0; j < rank; ++j) {
+            covariance[l * rank + j] = 0;
+            for (std::size_t i = l > j ? l : j; i < rank; ++i)
+                covariance[l * rank + j] += w[i * rank + l] * w[i * rank + j];
+        }
+    return {mean, covariance, distance > 0 ? distance : 0, log_det};
+}
+
+// [E39] [E38] Scores of all samples under component k.  IN m; INOUT b.
+template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Batch<T> &b) {
+    const double constant = b.log_weights[k] + m.log_dets[k];
+    const T *mean = m.means + k * m.stride, *scales = m.scales + k * m.stride;
+    const T *projections = m.projections + k * m.rank * m.stride;
+    auto write = [&](std::size_t n, double square, const double *y) {
+        const double distance = square - sum_of_squares(y, m.rank);
+        b.scores[n * m.components + k] = log_density(constant, m.features, bounded<T>(distance > 0 ? distance : 0));
+    };
+    std::size_t n = 0;
+    double squares[4], part[4], *ys = m.room; // [4, rank]
+    for (; n + 4 <= b.size; n += 4) {
+        deviate_in_noise<T, 4>(b.samples + n * m.stride, mean, scales, m.stride, m.away, squares);
+        for (std::size_t l = 0; l < m.rank; ++l) {
+            dots<T, 4>(projections + l * m.stride, m.away, m.stride, m.stride, part);
+            for (std::size_t j = 0; j < 4; ++j) ys[j * m.rank + l] = part[j];
+        }
+        for (std::size_t j = 0; j < 4; ++j) write(n + j, squares[j], ys + j * m.rank);
+    }
+    for (; n < b.size; ++n) {
+        deviate_in_noise<T, 1>(b.samples + n * m.stride, mean, scales, m.stride, m.away, squares);
+        all_dots(m.away, projections, m.rank, m.stride, m.stride, ys);
+        write(n, squares[0], ys);
+    }
+    for (n = 0; n < b.size; ++n) {
+        if (!b.has_gaps[n]) continue;
+        const T *x = b.samples + n * m.stride, *present = b.present + n * m.stride;
+        std::size_t known = 0;
+        for (std::size_t d = 0; d < m.features; ++d) {
+            m.away[d] = x[d] - mean[d];
+            known += present[d] != T(0);
+        }
+        const Posterior found = posterior(m, k, m.away, present, m.room);
+        b.scores[n * m.components + k] =
+            log_density(b.log_weights[k] + found.log_det, known, bounded<T>(found.distance));
+    }
+}
+
+// [E39] Projections, gains and log-determinant that follow from factors, spreads and scales.  INOUT m.
+template <class T> inline void refresh(LowRank<T> &m, std::size_t k) {
+    const std::size_t rank = m.rank, stride = m.stride;
+    const T *factors = m.factors + k * rank * stride, *scales = m.scales + k * stride;
+    const T *spreads = m.spreads + k * rank * rank;
+    T *projections = m.projections + k * rank * stride;
+    double *u = m.room, *w = u + rank * rank, *part = w + rank * rank;
+    LogProduct<T> product;
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) product.multiply(load(scales + d));
+    for (std::size_t l = 0; l < rank; ++l) {
+        for (std::size_t d = 0; d < stride; ++d) m.away[d] = factors[l * stride + d] * (scales[d] * scales[d]);
+        all_dots(m.away, factors, rank, stride, stride, part);
+        for (std::size_t j = 0; j < rank; ++j) u[l * rank + j] = part[j] + (l == j ? 1 : 0);
+    }
+    m.log_dets[k] = product.log() - factorise(u, rank, 1.0);
+    invert(u, rank, w);
+    for (std::size_t l = 0; l < rank; ++l) {
+        T *row = projections + l * stride;
+        for (std::size_t d = 0; d < stride; ++d) row[d] = T(0);
+        for (std::size_t j = 0; j < rank; ++j) {
+            double gain = 0;
+            for (std::size_t i = 0; i <= l && i <= j; ++i) gain += w[l * rank + i] * double(spreads[j * rank + i]);
+            m.gains[(k * rank + l) * rank + j] = T(gain);
+        }
+        for (std::size_t j = 0; j <= l; ++j) add_multiple(factors + j * stride, T(w[l * rank + j]), stride, row);
+        for (std::size_t d = 0; d < stride; ++d) row[d] *= scales[d] * scales[d];
+    }
+}
+
+template <class T> void score_low_rank(LowRank<T> m, Input<T> x, std::size_t rows, Batch<T> b, Answers out) {
+    score_rows_of(LowRankKind<T>{m}, x, rows, b, out);
+}
+
+template <class T> void refresh_low_rank(LowRank<T> m, std::size_t first, std::size_t last) {
+    for (std::size_t k = first; k < last; ++k) refresh(m, k);
+}
+
+} // namespace

@@ -1,0 +1,102 @@
+// Small dense linear algebra: dot products in packs, and triangular factors in float64.
+#pragma once
+#include "bounds.h"
+#include "lanes.h"
+
+namespace {
+
+// Dot products of one vector with R others that are `apart` numbers from each other. Lanes are added in an order that
+// does not depend on R, and sums over block_features numbers in float64.
+// IN one[count], many; OUT out[R]; count is a whole number of packs.
+template <class T, int R>
+inline void dots(const T *one, const T *many, std::size_t apart, std::size_t count, double *out) {
+    for (int j = 0; j < R; ++j) out[j] = 0;
+    for (std::size_t start = 0; start < count; start += block_features) {
+        const std::size_t stop = count - start < block_features ? count : start + block_features;
+        Pack<T> acc[R];
+        UNROLLED_FOR (int j = 0; j < R; ++j) acc[j] = fill(T(0));
+        for (std::size_t d = start; d < stop; d += pack_lanes<T>) {
+            const Pack<T> a = load(one + d);
+            UNROLLED_FOR (int j = 0; j < R; ++j) {
+                const Pack<T> b = load(many + j * apart + d);
+                UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) acc[j].v[i] += a.v[i] * b.v[i];
+            }
+        }
+        T total[R];
+        sums<T, R>(acc, total);
+        for (int j = 0; j < R; ++j) out[j] += double(total[j]);
+    }
+}
+
+// The same for any number of vectors.  OUT out[number].
+template <class T>
+inline void all_dots(const T *one, const T *many, std::size_t number, std::size_t apart, std::size_t count,
+                     double *out) {
+    std::size_t j = 0;
+    for (; j + 4 <= number; j += 4) dots<T, 4>(one, many + j * apart, apart, count, out + j);
+    for (; j < number; ++j) dots<T, 1>(one, many + j * apart, apart, count, out + j);
+}
+
+// Never inlined, so that the same numbers give the same bits wherever they come from.  IN values[count].
+__attribute__((noinline)) inline double sum_of_squares(const double *values, std::size_t count) {
+    double total = 0;
+    for (std::size_t i = 0; i < count; ++i) total += values[i] * values[i];
+    return total;
+}
+
+// constant - (count * log 2π + distance) / 2, for the same reason a function of its own.
+__attribute__((noinline)) inline double log_density(double constant, std::size_t count, double distance) {
+    return constant - 0.5 * (double(count) * log_two_pi + distance);
+}
+
+// to[i] += factor * from[i].  IN from[count]; INOUT to[count].
+template <class A, class B> inline void add_multiple(const A *from, A factor, std::size_t count, B *to) {
+    for (std::size_t i = 0; i < count; ++i) to[i] += factor * from[i];
+}
+
+// Replaces the upper triangle of a symmetric matrix A by U with A = U'U; pivots count as at least `least`. Returns the
+// sum of the logarithms of the diagonal of U, half the log-determinant of A.  INOUT a[n, n].
+inline double factorise(double *a, std::size_t n, double least) {
+    double log_det = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+        double *row = a + j * n;
+        const double pivot = row[j] > least ? row[j] : least; // also for NaN
+        row[j] = __builtin_sqrt(pivot);
+        log_det += 0.5 * __builtin_log(pivot);
+        const double share = 1 / row[j];
+        for (std::size_t i = j + 1; i < n; ++i) row[i] *= share;
+        for (std::size_t i = j + 1; i < n; ++i) add_multiple(row + i, -row[i], n - i, a + i * n + i);
+    }
+    return log_det;
+}
+
+// The inverse of U', which is lower triangular.  IN u[n, n], upper; OUT w[n, n], lower, zeros above.
+inline void invert(const double *u, std::size_t n, double *w) {
+    for (std::size_t i = 0; i < n; ++i) {
+        double *row = w + i * n;
+        for (std::size_t j = 0; j < n; ++j) row[j] = 0;
+        for (std::size_t j = 0; j < i; ++j) add_multiple(w + j * n, -u[j * n + i], j + 1, row);
+        row[i] = 1;
+        const double share = 1 / u[i * n + i];
+        for (std::size_t j = 0; j <= i; ++j) row[j] *= share;
+    }
+}
+
+// Solves U't = b in place.  IN u[n, n], upper; INOUT b[n].
+inline void solve_lower(const double *u, std::size_t n, double *b) {
+    for (std::size_t j = 0; j < n; ++j) {
+        b[j] /= u[j * n + j];
+        add_multiple(u + j * n + j + 1, -b[j], n - j - 1, b + j + 1);
+    }
+}
+
+// Solves U z = t in place.  IN u[n, n], upper; INOUT t[n].
+inline void solve_upper(const double *u, std::size_t n, double *t) {
+    for (std::size_t j = n; j-- > 0;) {
+        double rest = t[j];
+        for (std::size_t i = j + 1; i < n; ++i) rest -= u[j * n + i] * t[i];
+        t[j] = rest / u[j * n + j];
+    }
+}
+
+} // namespace
