@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from streamgmm.core.conditioning import expect_each_feature, impute
 from streamgmm.core.covariance import covariance_kind
-from streamgmm.core.covariance.low_rank import LowRank
 from streamgmm.core.explanation import Reason, rank_reasons
+from streamgmm.core.mixture_view import MixtureView
 from streamgmm.core.onnx_graph import Density, onnx_model
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.native import Floats, Scores
@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 NEVER_SEEN = 1e6  # nats that a row loses for each feature that never varied, and is different now
 
 
-class Mixture:
+class Mixture(MixtureView):
     """A Gaussian mixture that no longer changes.
 
     Use it to score, predict and sample without the training state: from a trained model (``model.mixture_``) or from
@@ -176,74 +176,6 @@ class Mixture:
 
     def __repr__(self) -> str:
         return f"Mixture({self.n_components} components, {self.n_features} features, {self._parameters.dtype})"
-
-    @property
-    def covariance_type(self) -> str:
-        """Name of the covariance kind."""
-        return self._parameters.kind.name
-
-    @property
-    def n_components(self) -> int:
-        """Number of components, K."""
-        return len(self._parameters)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, D."""
-        return self._parameters.n_features
-
-    @property
-    def n_parameters(self) -> int:
-        """Free numbers: means, covariances, and weights that sum to one."""
-        return self._parameters.kind.n_parameters(self.n_components, self.n_features) + self.n_components - 1
-
-    @property
-    def constants(self) -> FloatArray:
-        """The value of each feature that never varied, NaN for all others: (D,)."""
-        values = np.full(self.n_features, np.nan)
-        values[self._constant] = self._constants
-        return values
-
-    @property
-    def weights(self) -> Floats:
-        """[E1] Weights (K,), in the float type of the means."""
-        return _frozen(self._parameters.weights.astype(self._parameters.dtype))
-
-    @property
-    def means(self) -> Floats:
-        """Means (K, D)."""
-        return _frozen(self._parameters.means)
-
-    @property
-    def variances(self) -> Floats:
-        """Variance of every feature in every component (K, D), whatever the covariance kind."""
-        return _frozen(self._parameters.kind.feature_variances(self._parameters))
-
-    @property
-    def precisions(self) -> Floats:
-        """Precisions, in the form of the covariance kind: (K, D) for ``"diag"``, else (K, D, D)."""
-        return _frozen(self._parameters.kind.precisions(self._parameters))
-
-    @property
-    def covariances(self) -> Floats:
-        """Covariances, in the form of the covariance kind: (K, D) for ``"diag"``, else (K, D, D)."""
-        return _frozen(self._parameters.kind.covariances(self._parameters))
-
-    @property
-    def factors(self) -> Floats:
-        """Factors of ``"low_rank"`` covariances, (K, D, L): the covariance is A A' plus the variances of the noise."""
-        return _frozen(self._low_rank.factors(self._parameters))
-
-    @property
-    def noise_variances(self) -> Floats:
-        """Variances of the noise of ``"low_rank"`` covariances, (K, D)."""
-        return _frozen(self._low_rank.noise_variances(self._parameters))
-
-    @property
-    def _low_rank(self) -> LowRank:
-        if not isinstance(kind := self._parameters.kind, LowRank):
-            raise AttributeError(f"covariance_type={self.covariance_type!r} has no factors; 'low_rank' does.")
-        return kind
 
     def scores(self, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
         """Return log-likelihood, score of the best component and its number, each (N,), in one go.
@@ -451,9 +383,3 @@ class Mixture:
         drawn = self._parameters.kind.draw(self._parameters, chosen, np.random.default_rng(rng))
         drawn[:, self._constant] = self._constants
         return drawn
-
-
-def _frozen(values: npt.ArrayLike) -> Any:
-    copy = np.array(values)
-    copy.flags.writeable = False
-    return copy
