@@ -26,8 +26,8 @@ template <class T> class BatchWorkspace {
         double *weights = take(padded), *scores = take(size * components), *shares = take(size),
                *received = take(components), *pair = take(2 * components), *log_weights = take(components);
         T *samples = aligned(rows, (2 * size + 1) * stride);
-        batch = {samples, samples + size * stride, flags.get(), scores, shares, received, pair, weights, log_weights,
-                 samples + 2 * size * stride, size};
+        batch = {samples,     samples + size * stride,     flags.get(), scores, shares, received, pair, weights,
+                 log_weights, samples + 2 * size * stride, size};
         away = aligned(places, 4 * stride);
         room = aligned(dense, asked);
     }
