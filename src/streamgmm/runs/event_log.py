@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from streamgmm.core.control import Check
 from streamgmm.core.trainer import Trainer
+from streamgmm.monitoring.strangest import short_id
 from streamgmm.sources import BadRow
 from streamgmm.storage import events
 from streamgmm.storage.run_folder import EVENTS, Progress
 
 BAD_REPORTED, BAD_TOGETHER = 1000, 10  # bad rows after which no more events follow, and how many go into one
 CHECKS_PER_LENGTH = 200  # of a run: once annealing is over, a check waits for half a percent more samples
+
+
+class RowIds(NamedTuple):
+    """Ids of rows that were learned together, so that a check can say how far the source had come.
+
+    Parameters
+    ----------
+    ids : mapping of int to id
+        Ids by row number.
+    numbers : array of shape (N,)
+        Numbers of the rows.
+    before : int
+        Samples learned before them.
+    """
+
+    ids: Mapping[int, Any]
+    numbers: npt.NDArray[np.int64]
+    before: int
+
+    def at(self, check: Check) -> dict[str, Any]:
+        """Return the id of the row that completed the period, as a field of an event; none if it has no id."""
+        last = min(max(check.samples - self.before, 1), len(self.numbers)) - 1
+        found = short_id(self.ids.get(int(self.numbers[last])))
+        return {} if found is None else {"row_id": found}
 
 
 class EventLog:
@@ -45,22 +74,32 @@ class EventLog:
         """Write one event."""
         events.append(self._path, events.record(kind, trainer.current(), self.seconds, **fields))
 
-    def write_checks(self, checks: list[Check], sigma_min: float, *, shuffled: bool = False) -> None:
+    def write_checks(
+        self,
+        checks: list[Check],
+        sigma_min: float,
+        *,
+        shuffled: bool = False,
+        rows: RowIds | None = None,
+        figures: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write checks: all of them during annealing, later only a few; and drifts always.
 
-        Shuffled rows have no drift: what looks like one is chance.
+        Shuffled rows have no drift: what looks like one is chance. ``rows`` tell the id at each check, and ``figures``
+        are added to every event.
         """
         seconds, records = self.seconds, []
         for check in checks:
             if shuffled:
                 check = check._replace(drift=False)
+            fields = {**(figures or {}), **({} if rows is None or shuffled else rows.at(check))}
             if check.drift:
                 self._progress.drifts += 1
-                records.append(events.record("drift", check, seconds))
+                records.append(events.record("drift", check, seconds, **fields))
             quiet = not check.drift and check.sigma <= sigma_min
             if quiet and check.samples < self._progress.last_check_event * (1 + 1 / CHECKS_PER_LENGTH):
                 continue
-            records.append(events.record("check", check, seconds))
+            records.append(events.record("check", check, seconds, **fields))
             self._progress.last_check_event = check.samples
         if records:
             events.append(self._path, *records)

@@ -141,6 +141,13 @@ class Watcher:
         if burst is not None and not self._options.every_row:
             self._outbox.append([close_alert(run, burst)])
 
+    def figures(self) -> dict[str, Any]:
+        """Return rows judged and flagged so far, and the share of typical rows that may be, if it was chosen."""
+        options = self._options
+        share = options.contamination if options.max_p is None else options.max_p
+        expected = None if options.fdr is not None else share
+        return {"judged": self.state.judged, "flagged": self.state.flagged, "expected_share": expected}
+
     def facts(self) -> dict[str, Any]:
         """Return the state as plain data, after all alerts so far have reached the disk."""
         self.state = self.state._replace(alerts=self._outbox.sync())
