@@ -27,19 +27,25 @@ def empty_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def image_shape(n_features: int) -> tuple[int, ...] | None:
+def image_shape(n_features: int, names: Sequence[str] | None = None) -> tuple[int, ...] | None:
     """Return the shape of a square image with this many values, grey or RGB, or None if there is none.
 
     Parameters
     ----------
     n_features : int
         Number of values.
+    names : sequence of str or None, default=None
+        Names of the values. Those of pixels end with a number; other columns are no image.
 
     Examples
     --------
     >>> image_shape(784), image_shape(3072), image_shape(617)
     ((28, 28), (32, 32, 3), None)
+    >>> image_shape(64, [f"pixel{i}" for i in range(64)]), image_shape(64, ["flow"] * 64)
+    ((8, 8), None)
     """
+    if names is not None and not all(name[-1:].isdigit() for name in names):
+        return None
     for channels in (1, 3):
         side = isqrt(n_features // channels)
         if side >= SMALLEST_SIDE and side * side * channels == n_features:

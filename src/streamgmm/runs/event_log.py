@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,7 +82,7 @@ class EventLog:
         *,
         shuffled: bool = False,
         rows: RowIds | None = None,
-        figures: Mapping[str, Any] | None = None,
+        figures: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Write checks: all of them during annealing, later only a few; and drifts always.
 
@@ -92,7 +93,7 @@ class EventLog:
         for check in checks:
             if shuffled:
                 check = check._replace(drift=False)
-            fields = {**(figures or {}), **({} if rows is None or shuffled else rows.at(check))}
+            fields = {**figures, **({} if rows is None or shuffled else rows.at(check))}
             if check.drift:
                 self._progress.drifts += 1
                 records.append(events.record("drift", check, seconds, **fields))
@@ -110,9 +111,9 @@ class EventLog:
             first = [row._asdict() for row in bad[:BAD_TOGETHER]]
             self.write("bad", trainer, count=len(bad), first=first)
 
-    def write_checkpoint(self, trainer: Trainer) -> None:
+    def write_checkpoint(self, trainer: Trainer, figures: Mapping[str, Any]) -> None:
         """Write that a checkpoint follows."""
-        self.write("checkpoint", trainer, position=self._progress.position)
+        self.write("checkpoint", trainer, position=self._progress.position, **figures)
         self._progress.last_checkpoint_event = self._progress.samples
 
     @property

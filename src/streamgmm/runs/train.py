@@ -28,13 +28,7 @@ from streamgmm.runs.order import Order, choose_order, continue_in_order, in_orde
 from streamgmm.runs.refinement import can_refine, gather, refine
 from streamgmm.runs.source_reader import SourceReader, float_type
 from streamgmm.runs.watch import Rows, Watcher, run_name
-from streamgmm.sources import (
-    BUFFER_BYTES,
-    BadRow,
-    Chunk,
-    Source,
-    fingerprint,
-)
+from streamgmm.sources import BUFFER_BYTES, BadRow, Chunk, Source, fingerprint
 from streamgmm.storage.model_file import SavedModel
 from streamgmm.storage.run_folder import RunRecord, save_checkpoint, truncate_events
 from streamgmm.storage.versions import add_version
@@ -232,10 +226,14 @@ class TrainingRun(SourceReader):
                 ids = self._find_ids(set(numbers))
                 self.monitor.strangest.ids = [short_id(ids.get(number)) for number in numbers]
 
+    @property
+    def _figures(self) -> dict[str, Any]:
+        return {} if self.watcher is None else self.watcher.figures()
+
     def _close(self, kind: str) -> None:
         if self.trainer is not None:
             fields = {"bad_rows": self.progress.bad, "missing_rows": self.missing_rows, "refined": self.refined}
-            self._log.write(kind, self.trainer, **fields)
+            self._log.write(kind, self.trainer, **fields, **self._figures)
         self.save()
 
     def _saved_on_failure(self, chunks: Iterator[Chunk], before: int) -> Iterator[Chunk]:
@@ -309,7 +307,7 @@ class TrainingRun(SourceReader):
                 trainer.schedule.sigma_min,
                 shuffled=self.order.shuffled,
                 rows=None if self._ids is None else RowIds(self._ids, numbers[block], before),
-                figures=None if self.watcher is None else self.watcher.figures(),
+                figures=self._figures,
             )
             start = block.stop
 
@@ -368,7 +366,7 @@ class TrainingRun(SourceReader):
             self.monitor.calibrate(self.trainer)
         self.progress.seconds = self._log.seconds
         if log_event:
-            self._log.write_checkpoint(self.trainer)
+            self._log.write_checkpoint(self.trainer, self._figures)
         self._extend_fingerprint()
         self.progress.events = self._log.size
         saved = SavedModel(
