@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from streamgmm.plots.shares import BARS, Bar, flagged_shares
+
 POINTS = 2000  # of a curve; no screen has more columns
 MARKS = 300
-BARS = 60  # of the share of flagged rows
 NARROW = 0.2  # width at which a component no longer reaches its neighbours
 RATE_SECONDS = 0.3
 MARKED = ("source", "drift", "checkpoint", "idle", "resumed", "stop", "end")
@@ -21,14 +22,6 @@ class Totals(NamedTuple):
     judged: int
     flagged: int
     expected: float | None
-
-
-class Bar(NamedTuple):
-    """The share of flagged rows among those judged from one number of samples to another."""
-
-    left: float
-    right: float
-    share: float
 
 
 @dataclass
@@ -116,22 +109,11 @@ class History:
         most : int, default=60
             Largest number of bars.
         """
-        columns = zip(self.points["samples"], self._totals["judged"], self._totals["flagged"], strict=True)
-        known = [totals for totals in columns if totals[1] > 0 and totals[2] >= 0]
-        if self.totals is not None and self.totals.judged:
-            known.append((self.last["samples"], *map(float, self.totals[:2])))
-        if not known:
-            return []
-        samples, judged, _ = known[0]
-        known.insert(0, (max(0.0, samples - judged), 0.0, 0.0))
-        least, bars, before = (known[-1][0] - known[0][0]) / most, list[Bar](), known[0]
-        for now in known[1:]:
-            if now[0] - before[0] >= least or now is known[-1]:
-                rows = now[1] - before[1]
-                if rows > 0 and now[0] > before[0]:
-                    bars.append(Bar(before[0], now[0], min(1.0, max(0.0, (now[2] - before[2]) / rows))))
-                before = now
-        return bars
+        samples, judged, flagged = self.points["samples"], self._totals["judged"], self._totals["flagged"]
+        if self.totals is not None:
+            now = self.last["samples"], float(self.totals.judged), float(self.totals.flagged)
+            samples, judged, flagged = ([*old, new] for old, new in zip((samples, judged, flagged), now, strict=True))
+        return flagged_shares(samples, judged, flagged, most)
 
     def _mark(self, event: dict[str, Any]) -> None:
         """Keep the latest marks; checkpoints, which may come every second, are dropped first."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from bokeh.document import Document
-from bokeh.models import ColumnDataSource, HoverTool, Range1d, Span
-from bokeh.models.annotations import Legend, LegendItem
+from bokeh.models import ColumnDataSource, HoverTool, Range1d
+from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.formatters import NumeralTickFormatter
 from bokeh.models.text import PlainText
 from bokeh.models.tickers import BasicTicker, FixedTicker
@@ -22,16 +22,8 @@ from streamgmm.dashboard.boards import Board
 from streamgmm.dashboard.colours import BLUE, GREEN, INK, MARKS, ORANGE, PURPLE, RED, apply_colours
 from streamgmm.dashboard.follower import Follower, Model
 from streamgmm.dashboard.history import COLUMNS, History
-from streamgmm.dashboard.texts import (
-    alerts_html,
-    component_details,
-    facts_html,
-    row_name,
-    short_number,
-    short_text,
-    strange_html,
-)
-from streamgmm.plots import id_ticks
+from streamgmm.dashboard.texts import alerts_html, component_details, facts_html, strange_html
+from streamgmm.plots.labels import id_ticks, row_name, short_number, short_text
 
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf8")
 LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", "learning_rate": "learning rate"}
@@ -44,7 +36,7 @@ p { margin: 0 0 2px } h2 { font-size: 13px; color: #7b858f; margin: 2px 4px }
 table { border-spacing: 0; width: 100%; table-layout: fixed; font-size: 13px }
 th { font-weight: 400; text-align: left; width: 38% } td { text-align: right }
 th, td { overflow-wrap: anywhere; padding: 0 4px 0 0; vertical-align: top }
-td:nth-child(2) { width: 17% } td.share { width: 12%; text-align: left }
+td:nth-child(2) { width: 17%; white-space: nowrap } td.share { width: 12%; text-align: left }
 i { display: inline-block; height: 8px; background: #d55e00; border-radius: 2px }
 """
 FACTS = "dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 4px } dd { margin: 0 }"

@@ -7,7 +7,7 @@ accept a `Mixture` or a fitted estimator.
 from streamgmm.plots.canvas import image_shape
 from streamgmm.plots.experiments import effects, filters, trade_off
 from streamgmm.plots.models import centroids, density, deviations, samples
-from streamgmm.plots.row_ids import id_ticks
+from streamgmm.plots.reasons import explanations
 from streamgmm.plots.trainings import curve, scores, usage
 
 __all__ = [
@@ -16,8 +16,8 @@ __all__ = [
     "density",
     "deviations",
     "effects",
+    "explanations",
     "filters",
-    "id_ticks",
     "image_shape",
     "samples",
     "scores",

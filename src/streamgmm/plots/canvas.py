@@ -10,12 +10,15 @@ import numpy as np
 
 from streamgmm.errors import MissingExtraError
 from streamgmm.native import Floats
+from streamgmm.plots.labels import short_number, short_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SMALLEST_SIDE = 8  # shorter vectors are more often measurements than images
 TITLE_WIDTH = 4.4  # inches; the longest title fits
+MOST_WRITTEN = 24  # columns and lines of a table up to which values are written into it
+MOST_NAMED = 120  # columns up to which they are named
 
 
 def empty_figure(width: float, height: float) -> Figure:
@@ -66,3 +69,24 @@ def draw_vector(ax: Any, row: Floats, shape: Sequence[int] | None, limits: tuple
         ax.imshow(np.clip(image, 0, 1) if image.ndim == 3 else image, cmap="gray", vmin=low, vmax=high)
     ax.set_xticks([])
     ax.set_yticks([])
+
+
+def draw_table(rows: Floats, names: Sequence[str], labels: Sequence[str], title: str) -> Figure:
+    """Return a figure of a table with named columns: values, and colours that compare them within their column."""
+    values = np.asarray(rows, np.float64)
+    low, high = values.min(0), values.max(0)
+    levels = (values - low) / np.where(high > low, high - low, 1)
+    n, d = values.shape
+    written = n <= MOST_WRITTEN and d <= MOST_WRITTEN
+    figure = empty_figure(max(TITLE_WIDTH, 1.2 + (0.6 if written else 0.2) * min(d, MOST_NAMED)), 2.2 + 0.25 * n)
+    ax = figure.subplots()
+    ax.imshow(levels, cmap="Blues", vmin=0, vmax=1.6, aspect="auto")
+    if written:
+        for i, j in np.ndindex(n, d):
+            ax.text(j, i, short_number(float(values[i, j])), ha="center", va="center", fontsize=7)
+    named = range(d if d <= MOST_NAMED else 0)
+    words = [short_text(names[j]) for j in named]
+    ax.set_xticks(named, words, rotation=45, ha="right", rotation_mode="anchor", fontsize=8, parse_math=False)
+    ax.set_yticks(range(n), labels, fontsize=7)
+    ax.set_title(title, fontsize=9)
+    return figure

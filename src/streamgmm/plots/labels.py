@@ -1,12 +1,13 @@
-"""Ids and times of rows as labels of an axis that counts samples."""
+"""Numbers, names and ids as labels: short, and without characters that could not be shown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Any
 
-LONGEST = 14  # characters of a label
+LONGEST, LONGEST_LABEL = 60, 14  # characters of a name or an id, and of a label of an axis
 APART = 0.12  # of the axis, between two labels
 FORMS = (  # the first whose span is exceeded
     (timedelta(days=300), "%Y-%m-%d"),
@@ -76,4 +77,63 @@ def short_labels(ids: Sequence[Any]) -> list[str]:
         labels = [time.strftime(form) for time in times]
         if len(set(labels)) == len(labels):
             return labels
-    return [text if len(text) <= LONGEST else text[: LONGEST - 1] + "…" for text in texts]
+    return [text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…" for text in texts]
+
+
+def short_number(value: float) -> str:
+    """Format a number in about six characters.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+
+    Examples
+    --------
+    >>> short_number(-1234.5), short_number(0.012345), short_number(-3e20), short_number(float("nan"))
+    ('-1,234', '0.0123', '-3e+20', '–')
+    """
+    if not isfinite(value):
+        return "–"
+    if abs(value) >= 1e6:
+        return f"{value:.0e}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def short_text(value: object) -> str:
+    """Return a text from outside with at most 60 characters, none of which can move the others.
+
+    Parameters
+    ----------
+    value : object
+        The text; anything else is converted.
+
+    Examples
+    --------
+    >>> short_text("flow\\x1b[31m\\u202e"), len(short_text("x" * 1000))
+    ('flow�[31m�', 60)
+    """
+    text = "".join(c if c.isprintable() else "�" for c in str(value)[: LONGEST + 1])
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def row_name(row_id: Any, number: int) -> str:
+    """Return what to call a row: its id or, without one, its number.
+
+    Parameters
+    ----------
+    row_id : str, int, float or None
+        Its id.
+    number : int
+        Its number.
+
+    Examples
+    --------
+    >>> row_name("2026-03-07T19:10:00", 7), row_name(None, 1234)
+    ('2026-03-07 19:10:00', 'row 1,234')
+    """
+    if row_id is None:
+        return f"row {number:,}"
+    text = short_text(row_id)
+    is_time = len(text) > 10 and text[10] == "T" and text[:4].isdigit()
+    return text.replace("T", " ", 1) if is_time else text
