@@ -45,12 +45,13 @@ def id_ticks(samples: Sequence[float], ids: Sequence[Any], most: int = 4) -> dic
     first, last = known[0][0], known[-1][0]
     least = APART * (last - min(0, *samples))
     chosen = dict[float, Any]()
-    for i in range(most):
-        wanted = first + (last - first) * i / max(1, most - 1)
+    for i in range(most):  # from the latest, which matters most
+        wanted = last - (last - first) * i / max(1, most - 1)
         place, value = min(known, key=lambda pair: abs(pair[0] - wanted))
-        if not chosen or place - max(chosen) >= least:
+        if not chosen or min(chosen) - place >= least:
             chosen[place] = value
-    return dict(zip(chosen, short_labels(list(chosen.values())), strict=True))
+    places = sorted(chosen)
+    return dict(zip(places, short_labels([chosen[place] for place in places]), strict=True))
 
 
 def short_labels(ids: Sequence[Any]) -> list[str]:

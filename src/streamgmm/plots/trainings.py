@@ -15,7 +15,13 @@ from streamgmm.plots.shares import Bar, flagged_shares
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKS = {"source": "tab:blue", "drift": "tab:red", "checkpoint": "lightgray", "idle": "tab:olive", "resumed": "tab:olive"}
+MARKS = {
+    "source": "tab:blue",
+    "drift": "tab:red",
+    "checkpoint": "lightgray",
+    "idle": "tab:olive",
+    "resumed": "tab:olive",
+}
 
 
 def usage(weights: Floats, shares: Floats) -> Figure:

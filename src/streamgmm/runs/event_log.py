@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,28 +21,32 @@ BAD_REPORTED, BAD_TOGETHER = 1000, 10  # bad rows after which no more events fol
 CHECKS_PER_LENGTH = 200  # of a run: once annealing is over, a check waits for half a percent more samples
 
 
-class RowIds(NamedTuple):
-    """Ids of rows that were learned together, so that a check can say how far the source had come.
+class LearnedRows(NamedTuple):
+    """Rows that were learned together, so that a check among them can say how far the source had come.
 
     Parameters
     ----------
-    ids : mapping of int to id
-        Ids by row number.
     numbers : array of shape (N,)
         Numbers of the rows.
     before : int
         Samples learned before them.
+    ids : mapping of int to id or None, default=None
+        Ids by row number, if the source has some, in its order.
+    figures : callable or None, default=None
+        Returns what was judged so far, without so many of the latest rows.
     """
 
-    ids: Mapping[int, Any]
     numbers: npt.NDArray[np.int64]
     before: int
+    ids: Mapping[int, Any] | None = None
+    figures: Callable[[int], dict[str, Any]] | None = None
 
     def at(self, check: Check) -> dict[str, Any]:
-        """Return the id of the row that completed the period, as a field of an event; none if it has no id."""
-        last = min(max(check.samples - self.before, 1), len(self.numbers)) - 1
-        found = short_id(self.ids.get(int(self.numbers[last])))
-        return {} if found is None else {"row_id": found}
+        """Return the fields of an event that tell about the row that completed the period, and those before it."""
+        count = min(max(check.samples - self.before, 1), len(self.numbers))
+        found = {} if self.figures is None else self.figures(len(self.numbers) - count)
+        row_id = None if self.ids is None else short_id(self.ids.get(int(self.numbers[count - 1])))
+        return found if row_id is None else {**found, "row_id": row_id}
 
 
 class EventLog:
@@ -75,25 +78,16 @@ class EventLog:
         """Write one event."""
         events.append(self._path, events.record(kind, trainer.current(), self.seconds, **fields))
 
-    def write_checks(
-        self,
-        checks: list[Check],
-        sigma_min: float,
-        *,
-        shuffled: bool = False,
-        rows: RowIds | None = None,
-        figures: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        """Write checks: all of them during annealing, later only a few; and drifts always.
+    def write_checks(self, checks: list[Check], rows: LearnedRows, sigma_min: float, *, shuffled: bool = False) -> None:
+        """Write checks among rows: all of them during annealing, later only a few; and drifts always.
 
-        Shuffled rows have no drift: what looks like one is chance. ``rows`` tell the id at each check, and ``figures``
-        are added to every event.
+        Shuffled rows have no drift: what looks like one is chance.
         """
         seconds, records = self.seconds, []
         for check in checks:
             if shuffled:
                 check = check._replace(drift=False)
-            fields = {**figures, **({} if rows is None or shuffled else rows.at(check))}
+            fields = rows.at(check)
             if check.drift:
                 self._progress.drifts += 1
                 records.append(events.record("drift", check, seconds, **fields))

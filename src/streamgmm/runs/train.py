@@ -21,7 +21,7 @@ from streamgmm.monitoring import Monitor
 from streamgmm.monitoring.strangest import short_id
 from streamgmm.native import Steps
 from streamgmm.runs.column_warnings import warn_of_empty_features, warn_of_text
-from streamgmm.runs.event_log import BAD_TOGETHER, EventLog, RowIds
+from streamgmm.runs.event_log import BAD_TOGETHER, EventLog, LearnedRows
 from streamgmm.runs.observer import Observer, as_floats
 from streamgmm.runs.options import RunOptions
 from streamgmm.runs.order import Order, choose_order, continue_in_order, in_order, shuffle
@@ -287,7 +287,7 @@ class TrainingRun(SourceReader):
         if self.options.missing == "learn" and (self._without_values is None or self._without_values.any()):
             empty = np.isnan(rows).all(0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.bool_)
             self._without_values = empty if self._without_values is None else self._without_values & empty
-        observer, start = Observer(trainer, self.monitor, self._ids), 0
+        observer, start, shuffled = Observer(trainer, self.monitor, self._ids), 0, self.order.shuffled
         if self.watcher is None and self.progress.epoch == 0:
             self.monitor.sample(as_floats(rows, factor), trainer)
         while start < len(rows):
@@ -302,13 +302,9 @@ class TrainingRun(SourceReader):
                 observer.after(rows[block], numbers[block], factor, reports)
             if self.watcher is not None:
                 self.monitor.add(values, trainer, drift=any(check.drift for check in checks))
-            self._log.write_checks(
-                checks,
-                trainer.schedule.sigma_min,
-                shuffled=self.order.shuffled,
-                rows=None if self._ids is None else RowIds(self._ids, numbers[block], before),
-                figures=self._figures,
-            )
+            figures = None if self.watcher is None else self.watcher.figures
+            learned = LearnedRows(numbers[block], before, None if shuffled else self._ids, figures)
+            self._log.write_checks(checks, learned, trainer.schedule.sigma_min, shuffled=shuffled)
             start = block.stop
 
     def _start(self, rows: npt.NDArray[Any], factor: float) -> Trainer:
