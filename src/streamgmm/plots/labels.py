@@ -44,6 +44,7 @@ def id_ticks(samples: Sequence[float], ids: Sequence[Any], most: int = 4) -> dic
         return {}
     first, last = known[0][0], known[-1][0]
     least = APART * (last - min(0, *samples))
+    most = min(most, 1 + int((last - first) / (1.5 * least))) if least > 0 else 1
     chosen = dict[float, Any]()
     for i in range(most):  # from the latest, which matters most
         wanted = last - (last - first) * i / max(1, most - 1)
