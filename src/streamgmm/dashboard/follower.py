@@ -28,6 +28,7 @@ from streamgmm.storage.model_file import load_model, read_model_file
 from streamgmm.storage.run_folder import EVENTS, MODEL
 
 REASONS = 3  # features named for each of the strangest rows
+MOST_EXPLAINED = 200_000  # means of a model that is asked for them: it takes about 0.1 s, whenever there is a new one
 QUIET_SECONDS = 30  # without events for longer, a run that has not ended may have been stopped
 
 
@@ -130,7 +131,7 @@ def _names(header: dict[str, Any], count: int) -> tuple[str, ...] | None:
 
 def _explained(path: Path, model: Model) -> Model:
     """Return a model with the reasons why rows are strange, if they are no images and the model can tell."""
-    if model.image_shape is not None or not len(model.strange_rows):
+    if model.image_shape is not None or not len(model.strange_rows) or model.means.size > MOST_EXPLAINED:
         return model
     try:
         found = load_model(path).mixture.explain(model.strange_rows, model.names, REASONS)
