@@ -28,12 +28,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_pictures(folder: Path, run: str) -> None:
     before = {p.name for p in (folder / run).iterdir()}
     written = json.loads(streamgmm("plot", run, "--out", f"pictures-{run}", "--json", folder=folder).stdout)
-    assert {Path(name).stem for name in written} == PICTURES
+    assert {Path(name).stem for name in written} == (PICTURES if run == "images" else {*PICTURES, "strangest"})
     for name in written:
         content = (folder / name).read_bytes()
         assert content.startswith(b"\x89PNG")
         assert 2000 < len(content) < 400_000
     assert {p.name for p in (folder / run).iterdir()} == before
+
+
+def test_pictures_of_named_columns(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = np.c_[rng.normal(1000, 50, 2000), rng.normal(0.02, 0.001, 2000), np.arange(2000)]
+    values[777, 1] = 0.5
+    np.savetxt(tmp_path / "x.csv", values, delimiter=",", header="$pressure$,\x1b[31mflow,n", comments="")
+    train = ("train", "x.csv", "--id", "n", "--out", "run", "--components", "2")
+    streamgmm(*train, folder=tmp_path)
+    written = json.loads(streamgmm("plot", "run", "--json", folder=tmp_path).stdout)
+    assert {Path(name).stem for name in written} == {*PICTURES, "strangest"}
 
 
 def test_samples(folder: Path) -> None:

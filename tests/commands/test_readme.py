@@ -125,7 +125,7 @@ def test_each_command(folder: Path, number: int) -> None:
         assert len(rows) == 1000
         assert sum(row["anomaly"] == "True" for row in rows[10:]) < 40
     if number == 3:
-        assert len(list((folder / "run").glob("*.png"))) == 8
+        assert len(list((folder / "run").glob("*.png"))) == 9
     if number == 4:
         flagged = {line.split(",")[1] for line in done.stdout.splitlines()}
         assert len(flagged & {f"00:{i:02}" for i in range(10)}) >= 9

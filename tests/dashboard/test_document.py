@@ -41,7 +41,8 @@ def test_the_document_shows_a_run(tmp_path: Path) -> None:
     follower, document = Follower(tmp_path / "run"), Document()
     build(document, follower)
     names = {root.name for root in document.roots}
-    assert names == {"state", "facts", "torus", "strange", "likelihood", "annealing", "throughput", "live"}
+    curves = {"likelihood", "annealing", "throughput", "live", "anomalies"}
+    assert names == {"state", "facts", "torus", "strange", "reasons", "alerts"} | curves
     assert "can be resumed" in document.get_model_by_name("state").text
     image, _, cells = (r.data_source.data for r in document.get_model_by_name("torus").renderers)
     assert image["image"][0].shape == (4 * 28, 4 * 28)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamgmm.sources.synthetic.sensors import NAMES
 from tests.dashboard.browser import chromium, served
-from tests.dashboard.trainings import train, training
+from tests.dashboard.trainings import train, training, watch_log
 
 pytestmark = pytest.mark.services
 
@@ -85,6 +87,49 @@ def test_a_run_that_has_ended(browser: Any, tmp_path: Path) -> None:
         assert watched.page.evaluate(DRAWN.format("torus", 1) + ".xs.length") == 16
         assert watched.page.evaluate("document.documentElement.scrollWidth") <= 390
         assert not watched.errors
+
+
+EVIL = "<img src=x onerror=document.title='evil'>$$\\frac{a}{b}$$"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_log_that_is_watched(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    """Alerts, reasons and times of rows; names from outside are text, whatever they look like."""
+    log = watch_log(tmp_path, (EVIL, *NAMES[1:]))
+    events = tmp_path / "run" / "events.jsonl"
+    event = json.loads(events.read_text().splitlines()[-1]) | {"kind": "source", "source": EVIL}
+    more = {**event, "kind": "check", "samples": 8000, "row_id": EVIL}
+    events.write_text(events.read_text() + json.dumps(event) + "\n" + json.dumps(more) + "\n")
+    with served(tmp_path / "run") as address:
+        watched = Watched(browser, address, width=width)
+        watched.page.emulate_media(color_scheme=scheme)
+        watched.wait_until(f"{DRAWN.format('anomalies', 1)}.share.length > 10")
+        first = int(np.flatnonzero(log.faulty >= 0)[-1])
+        day = str(np.datetime64("2026-01-01") + np.timedelta64(int(log.minutes[first]), "m"))[:10]
+        watched.wait_for_text(day)
+        names = watched.page.locator("th").all_inner_texts()
+        assert EVIL.split(">")[0] + ">" in "".join(names)
+        assert {NAMES[i] for i in np.unique(log.faulty) if i > 0} <= set(names)
+        labels = "Bokeh.documents[0].get_model_by_name('live').below[0].major_label_overrides"
+        assert watched.page.evaluate(f"Array.from({labels}.values()).at(-1).text").startswith("<img")
+        board = watched.page.locator("section").first
+        board.scroll_into_view_if_needed()
+        box = board.bounding_box()
+        watched.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + box["height"] / 4)
+        watched.wait_for_text(f"{NAMES[1]}: ")
+        assert watched.page.locator("img").count() == 0
+        assert watched.page.title() == "streamgmm · run"
+        assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert watched.page.locator("section.watch").is_visible()
+        assert not watched.errors
+
+
+def test_runs_that_judge_nothing_show_no_alerts(browser: Any, tmp_path: Path) -> None:
+    train(tmp_path / "run", samples=2000)
+    with served(tmp_path / "run") as address:
+        watched = Watched(browser, address)
+        watched.wait_for_text("The run was stopped")
+        assert not watched.page.locator("section.watch").is_visible()
 
 
 def _no_folder(folder: Path) -> None:

@@ -195,7 +195,7 @@ def test_equations_carry_the_same_labels_everywhere() -> None:
     def labels(path: Path) -> set[str]:
         return set(re.findall(r"\[E\d+\]", path.read_text()))
 
-    plain = ("reference.py", "reference_coupled.py")
+    plain = ("reference.py", "reference_coupled.py", "reference_thresholds.py")
     reference = set[str]().union(*(labels(PACKAGE / "core" / name) for name in plain))
     assert reference == {f"[E{n}]" for n in range(1, len(reference) + 1)}
     assert labels(ROOT / "docs" / "math.md") == reference

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from bokeh.plotting import figure
 from streamgmm.core.grid import Grid
 from streamgmm.dashboard.colours import BLUE, apply_colours
 from streamgmm.dashboard.mosaics import mosaic, small_curves
-from streamgmm.plots import image_shape
 
 NO_IMAGE: dict[str, list[Any]] = {"image": [], "dw": [], "dh": []}
 
@@ -28,11 +28,11 @@ class Board:
         Title of the figure.
     columns : sequence of str
         What is known of each cell.
-    tooltips : list of tuple of str
+    tooltips : str or list of tuple of str
         What to show of a cell under the pointer, as Bokeh writes it.
     """
 
-    def __init__(self, name: str, title: str, columns: tuple[str, ...], tooltips: list[tuple[str, str]]) -> None:
+    def __init__(self, name: str, title: str, columns: tuple[str, ...], tooltips: str | list[tuple[str, str]]) -> None:
         self._images = ColumnDataSource(dict(NO_IMAGE))
         self._curves = ColumnDataSource({"xs": [], "ys": []})
         self.cells = ColumnDataSource({column: [] for column in ("x", "y", *columns)})
@@ -61,7 +61,9 @@ class Board:
             text_font_size="11px", background_fill_color="#000000aa", padding=2,
         )  # fmt: skip
 
-    def show(self, rows: npt.NDArray[np.float32], grid: Grid, **columns: Any) -> None:
+    def show(
+        self, rows: npt.NDArray[np.float32], grid: Grid, shape: Sequence[int] | None = None, **columns: Any
+    ) -> None:
         """Show vectors, cell by cell.
 
         Parameters
@@ -70,18 +72,19 @@ class Board:
             The vectors, at most one per cell.
         grid : Grid
             Rows and columns of cells.
+        shape : sequence of int or None, default=None
+            Shape of an image; None draws curves.
         **columns
             What is known of each cell.
         """
         self.plot.x_range.end, self.plot.y_range.end = grid.columns, grid.rows
         self.plot.aspect_ratio = grid.columns / (grid.rows + 0.3)  # leaves room for the title
-        shape = image_shape(rows.shape[1]) if rows.size else None
-        if shape is None:
+        if shape is None or not rows.size:
             self._images.data = dict(NO_IMAGE)
             self._curves.data = small_curves(rows, grid)
         else:
             self._curves.data = {"xs": [], "ys": []}
-            self._images.data = {"image": [mosaic(rows, shape, grid)], "dw": [grid.columns], "dh": [grid.rows]}
+            self._images.data = {"image": [mosaic(rows, tuple(shape), grid)], "dw": [grid.columns], "dh": [grid.rows]}
         cells = np.arange(len(rows))
         centres = {"x": cells % grid.columns + 0.5, "y": grid.rows - cells // grid.columns - 0.5}
         self.cells.data = {**centres, **columns}

@@ -8,6 +8,7 @@ INK, FAINT = "#7b858f", "#7b858f55"
 BLUE, ORANGE, GREEN, RED, PURPLE = "#4f8fcf", "#e69f00", "#1b9e77", "#d55e00", "#9a7fd1"
 MARKS = {
     "annealed": PURPLE,
+    "source": BLUE,
     "drift": RED,
     "checkpoint": FAINT,
     "idle": ORANGE,

@@ -9,18 +9,26 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.explanation import Reason
 from streamgmm.core.grid import LAYOUTS, Grid
+from streamgmm.dashboard.alerts import Incident, read_alerts
 from streamgmm.dashboard.history import History
-from streamgmm.storage.model_file import read_model_file
+from streamgmm.monitoring.bursts import PlainId
+from streamgmm.monitoring.monitor import ids_of_tensors
+from streamgmm.plots import image_shape
+from streamgmm.storage.alert_log import ALERTS
+from streamgmm.storage.model_file import load_model, read_model_file
 from streamgmm.storage.run_folder import EVENTS, MODEL
 
+REASONS = 3  # features named for each of the strangest rows
+MOST_EXPLAINED = 200_000  # means of a model that is asked for them: it takes about 0.1 s, whenever there is a new one
 QUIET_SECONDS = 30  # without events for longer, a run that has not ended may have been stopped
 
 
@@ -46,6 +54,12 @@ class Model:
         Numbers of these rows in their source.
     scaling : str
         How the run scales its rows; "none" if it does not.
+    names : tuple of str or None, default=None
+        Names of the features, if the source has some.
+    strange_ids : tuple of str, int, float or None, default=()
+        Ids or times of the strangest rows, if the source has some.
+    reasons : tuple of list of Reason, default=()
+        Why each of the strangest rows is strange; empty for images.
     """
 
     means: npt.NDArray[np.float32]
@@ -56,6 +70,14 @@ class Model:
     strange_scores: npt.NDArray[np.float64]
     strange_numbers: npt.NDArray[np.int64]
     scaling: str
+    names: tuple[str, ...] | None = None
+    strange_ids: tuple[PlainId, ...] = ()
+    reasons: tuple[list[Reason], ...] = ()
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Shape of a row as an image; None if rows are no images."""
+        return image_shape(self.means.shape[1], self.names)
 
 
 def read_model(path: Path) -> Model | None:
@@ -90,12 +112,32 @@ def read_model(path: Path) -> Model | None:
             strange_scores=scores,
             strange_numbers=tensors.get("monitor.row_numbers", none.astype(np.int64)),
             scaling=str(header["scaling"] or "none"),
+            names=_names(header, means.shape[1]),
+            strange_ids=tuple(
+                ids_of_tensors({n.removeprefix("monitor."): v for n, v in tensors.items()}, len(strange))
+            ),
         )
     except (OSError, KeyError, ValueError, TypeError, AttributeError, IndexError):
         return None
     components = {len(model.means), len(model.weights), len(model.usage)}
     rows = {len(model.strange_rows), len(model.strange_scores), len(model.strange_numbers)}
-    return model if model.means.ndim == 2 and len(components) == len(rows) == 1 else None
+    return _explained(path, model) if model.means.ndim == 2 and len(components) == len(rows) == 1 else None
+
+
+def _names(header: dict[str, Any], count: int) -> tuple[str, ...] | None:
+    names = header.get("feature_names")
+    return tuple(map(str, names)) if isinstance(names, list) and len(names) == count else None
+
+
+def _explained(path: Path, model: Model) -> Model:
+    """Return a model with the reasons why rows are strange, if they are no images and the model can tell."""
+    if model.image_shape is not None or not len(model.strange_rows) or model.means.size > MOST_EXPLAINED:
+        return model
+    try:
+        found = load_model(path).mixture.explain(model.strange_rows, model.names, REASONS)
+    except (OSError, ValueError):  # a covariance kind or a rule that this process does not know
+        return model
+    return replace(model, reasons=tuple(found))
 
 
 class Follower:
@@ -112,8 +154,10 @@ class Follower:
         Events so far.
     model : Model or None
         The latest complete model.
+    alerts : list of Incident
+        The latest bursts of anomalous rows, newest first.
     version : int
-        Grows whenever history or model change.
+        Grows whenever history, model or alerts change.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,8 +166,11 @@ class Follower:
         self._reset()
 
     def _reset(self) -> None:
-        self.history, self._offset, self._stamp = History(), 0, (0, 0)
+        self.history, self._offset = History(), 0
+        self._stamp: tuple[int, int] | None = None
         self.model: Model | None = None
+        self.alerts: list[Incident] = []
+        self._alert_stamp: tuple[int, int] | None = None
         self.version += 1
 
     @property
@@ -164,6 +211,7 @@ class Follower:
         if self.folder.is_dir():
             self._read_events()
             self._read_model()
+            self._read_alerts()
         elif self.history.last or self.model is not None:
             self._reset()
         return self.version != before
@@ -192,11 +240,23 @@ class Follower:
 
     def _read_model(self) -> None:
         path = self.folder / MODEL
-        try:
-            found = path.stat()
-        except OSError:
-            return
-        stamp = (found.st_mtime_ns, found.st_size)
-        if stamp != self._stamp and (model := read_model(path)) is not None:
+        stamp = _stamp(path)
+        if stamp not in (None, self._stamp) and (model := read_model(path)) is not None:
             self._stamp, self.model = stamp, model
             self.version += 1
+
+    def _read_alerts(self) -> None:
+        path = self.folder / ALERTS
+        stamp = _stamp(path)
+        if stamp not in (None, self._alert_stamp):
+            self._alert_stamp, self.alerts = stamp, read_alerts(path)
+            self.version += 1
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file does; None if there is no such file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -1,4 +1,4 @@
-"""The live page: curves, means and strange rows that follow a run."""
+"""The live page: curves, means, strange rows and alerts that follow a run."""
 
 from __future__ import annotations
 
@@ -10,23 +10,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
-from bokeh.models.annotations import Legend, LegendItem
+from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.formatters import NumeralTickFormatter
+from bokeh.models.text import PlainText
+from bokeh.models.tickers import BasicTicker, FixedTicker
 from bokeh.models.widgets import Div
 from bokeh.plotting import figure
 
 from streamgmm.core.grid import Grid
 from streamgmm.dashboard.boards import Board
-from streamgmm.dashboard.colours import BLUE, GREEN, MARKS, ORANGE, PURPLE, apply_colours
+from streamgmm.dashboard.colours import BLUE, GREEN, INK, MARKS, ORANGE, PURPLE, RED, apply_colours
 from streamgmm.dashboard.follower import Follower, Model
 from streamgmm.dashboard.history import COLUMNS, History
+from streamgmm.dashboard.texts import alerts_html, component_details, facts_html, strange_html
+from streamgmm.plots.labels import id_ticks, row_name, short_number, short_text
 
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf8")
 LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", "learning_rate": "learning rate"}
 MILLISECONDS = 2000  # between updates; without a graphics card each takes the browser about 0.2 s
 GROWTH, SLOWEST = 1.02, 10.0  # redrawn after 2 % more samples, or after ten seconds
+LISTS = """
+ol { list-style: none; margin: 4px; padding: 0; max-height: 420px; overflow-y: auto }
+li { border-top: 1px solid #7b858f55; padding: 5px 0 }
+p { margin: 0 0 2px } h2 { font-size: 13px; color: #7b858f; margin: 2px 4px }
+table { border-spacing: 0; width: 100%; table-layout: fixed; font-size: 13px }
+th { font-weight: 400; text-align: left; width: 38% } td { text-align: right }
+th, td { overflow-wrap: anywhere; padding: 0 4px 0 0; vertical-align: top }
+td:nth-child(2) { width: 17%; white-space: nowrap } td.share { width: 12%; text-align: left }
+i { display: inline-block; height: 8px; background: #d55e00; border-radius: 2px }
+"""
 FACTS = "dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 4px } dd { margin: 0 }"
 STRANGE_COLUMNS = 6
+ON_OWN_SCALE = "means on their grid, every column on a scale of its own"
+COMPONENT_TIP = """<div>component @number: weight @weight{0.00 %}, recent samples @share{0.00 %}</div>
+<div style="white-space: pre">@details</div>"""
 
 
 class _Drawn(NamedTuple):
@@ -34,7 +51,7 @@ class _Drawn(NamedTuple):
 
     time: float = 0.0
     samples: int = 0
-    news: tuple[Any, ...] = ()  # the latest mark that is not a checkpoint
+    news: tuple[Any, ...] = ()  # the latest mark that is not a checkpoint, and the latest alert
     has_model: bool = False
 
 
@@ -84,14 +101,17 @@ class Page:
         self._shown_model: Model | None = None
         self._shown_history: History | None = None
         self._shown_points: tuple[int, int] = (0, 0)  # step of the history, and number of points
+        self._ticks: dict[float, str] = {}
         self.curves = ColumnDataSource({name: [] for name in COLUMNS})
         self._marks = ColumnDataSource({"samples": [], "colour": [], "kind": []})
         self._state = Div(name="state", text="", sizing_mode="stretch_width", css_classes=["state"])
         self._facts = Div(name="facts", text="", sizing_mode="stretch_width", stylesheets=[FACTS])
-        tips = [("component", "@number"), ("weight", "@weight{0.00 %}"), ("recent samples", "@share{0.00 %}")]
-        self._means = Board("torus", "means on their grid", ("weight", "share", "number"), tips)
+        self._means = Board("torus", "means on their grid", ("weight", "share", "number", "details"), COMPONENT_TIP)
         title = "strangest recent samples, with their log-likelihoods"
         tips = [("row", "@number"), ("log-likelihood", "@score{0.0}")]
+        self._reasons = Div(name="reasons", text="", sizing_mode="stretch_width", stylesheets=[LISTS], visible=False)
+        self._alerts = Div(name="alerts", text="", sizing_mode="stretch_width", stylesheets=[LISTS])
+        self._bars = ColumnDataSource({"left": [], "right": [], "share": []})
         self._strange = Board("strange", title, ("score", "number", "label"), tips)
         self._strange.add_labels("label")
         self._axis = Range1d(start=0, end=1)
@@ -101,19 +121,38 @@ class Page:
             self._line_figure("throughput", "samples per second", {"rate": BLUE}),
             self._line_figure("live", "live components", {"live": GREEN}),
         ]
+        self._expected = Span(dimension="width", line_color=INK, line_dash="dashed", visible=False)
+        self._plots.append(self._share_figure())
 
     @property
     def roots(self) -> list[Any]:
         """The models that the template embeds."""
-        return [self._state, self._facts, self._means.plot, self._strange.plot, *self._plots]
+        boards = [self._means.plot, self._strange.plot, self._reasons]
+        return [self._state, self._facts, self._alerts, *boards, *self._plots]
 
-    def _line_figure(self, name: str, title: str, lines: dict[str, str], log: bool = False) -> Any:
+    def _figure(self, name: str, title: str, log: bool = False) -> Any:
         plot: Any = figure(
             name=name, title=title, height=190, sizing_mode="stretch_width", x_range=self._axis,
             y_axis_type="log" if log else "linear", tools="", toolbar_location=None,
         )  # fmt: skip
         plot.vspan(x="samples", line_color="colour", line_width=1.5, source=self._marks)
         plot.xaxis.formatter = NumeralTickFormatter(format="0.[0]a")
+        return plot
+
+    def _share_figure(self) -> Any:
+        plot = self._figure("anomalies", "flagged rows, of those judged")
+        style: dict[str, Any] = {"fill_color": RED, "fill_alpha": 0.6, "line_alpha": 0}
+        bars = plot.quad("left", "right", "share", 0, source=self._bars, **style)
+        plot.add_layout(self._expected)
+        plot.y_range.start = 0
+        plot.yaxis.formatter = NumeralTickFormatter(format="0.[0] %")
+        tips = [("samples", "@left{0,0} to @right{0,0}"), ("flagged", "@share{0.00 %}")]
+        plot.add_tools(HoverTool(renderers=[bars], mode="vline", tooltips=tips))
+        apply_colours(plot)
+        return plot
+
+    def _line_figure(self, name: str, title: str, lines: dict[str, str], log: bool = False) -> Any:
+        plot = self._figure(name, title, log)
         if name in ("throughput", "live"):
             plot.y_range.start = 0
             plot.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
@@ -140,6 +179,7 @@ class Page:
         self._version = self._follower.version
         history, model = self._follower.history, self._follower.model
         self._show_curves(history)
+        self._show_alerts(history)
         self._facts.text = facts_html(self._follower)
         if model is self._shown_model and model is not None:
             return
@@ -147,6 +187,7 @@ class Page:
         if model is None:
             self._means.clear()
             self._strange.clear()
+            self._reasons.text = ""
         else:
             self._show_model(model)
 
@@ -154,7 +195,8 @@ class Page:
         """Return whether enough has changed: drawing takes time from the run, and long runs change slowly."""
         history, drawn = self._follower.history, self._drawn
         marks = [m for m in history.marks if m.get("kind") != "checkpoint"][-1:]
-        now = _Drawn(time.monotonic(), history.last.get("samples", 0), tuple(marks), self._follower.model is not None)
+        news = (*marks, self._follower.alerts[:1])
+        now = _Drawn(time.monotonic(), history.last.get("samples", 0), news, self._follower.model is not None)
         has_grown = now.samples < drawn.samples or now.samples >= GROWTH * drawn.samples
         is_news = now.news != drawn.news or now.has_model != drawn.has_model
         if not has_grown and not is_news and now.time - drawn.time < SLOWEST:
@@ -172,6 +214,7 @@ class Page:
         samples = history.points["samples"]
         self._shown_history, self._shown_points = history, (history.step, len(samples))
         self._axis.end = max(1, samples[-1] if samples else 1)
+        self._label_axes(id_ticks(samples, history.ids))
         marks = [m for m in history.marks if isinstance(m.get("samples"), int)]
         self._marks.data = {
             "samples": [m["samples"] for m in marks],
@@ -179,66 +222,42 @@ class Page:
             "colour": [MARKS[m["kind"]] for m in marks],
         }
 
+    def _label_axes(self, ticks: dict[float, str]) -> None:
+        """Label samples by the ids of their rows, if they have some; an id is never read as a formula."""
+        if ticks == self._ticks:
+            return
+        self._ticks = ticks
+        for plot in self._plots:
+            plot.xaxis.ticker = FixedTicker(ticks=list(ticks)) if ticks else BasicTicker()
+            plot.xaxis.major_label_overrides = {at: PlainText(text=short_text(text)) for at, text in ticks.items()}
+
+    def _show_alerts(self, history: History) -> None:
+        """Show the share of flagged rows, and alerts; the page hides both for runs that judge no rows."""
+        totals, alerts = history.totals, self._follower.alerts
+        self._alerts.css_classes = ["watched"] if totals is not None or alerts else []
+        self._alerts.text = alerts_html(alerts)
+        bars = history.flagged_shares()
+        self._bars.data = {name: [getattr(bar, name) for bar in bars] for name in ("left", "right", "share")}
+        expected = None if totals is None else totals.expected
+        self._expected.visible, self._expected.location = expected is not None, expected
+
     def _show_model(self, model: Model) -> None:
-        number = np.arange(len(model.means))
-        self._means.show(model.means, model.grid, weight=model.weights, share=model.usage, number=number)
+        number, means = np.arange(len(model.means)), model.means
+        if model.image_shape is None and model.names is not None:  # columns in units of their own
+            low, high = means.min(0), means.max(0)
+            means = (means - low) / np.where(high > low, high - low, 1)
+            self._means.plot.title.text = ON_OWN_SCALE
+        known = {"weight": model.weights, "share": model.usage, "number": number, "details": component_details(model)}
+        self._means.show(means, model.grid, model.image_shape, **known)
         count = len(model.strange_rows)
+        self._strange.plot.visible, self._reasons.visible = not model.reasons, bool(model.reasons)
+        self._reasons.text = strange_html(model) if model.reasons else ""
         columns = min(STRANGE_COLUMNS, max(1, count))
         self._strange.show(
             np.nan_to_num(model.strange_rows),
             Grid(max(1, -(-count // columns)), columns),
+            model.image_shape,
             score=model.strange_scores,
-            number=model.strange_numbers,
+            number=[row_name(i, n) for i, n in zip(model.strange_ids, model.strange_numbers.tolist(), strict=True)],
             label=[short_number(score) for score in model.strange_scores.tolist()],
         )
-
-
-def short_number(value: float) -> str:
-    """Format a number in about six characters.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-
-    Examples
-    --------
-    >>> short_number(-1234.5), short_number(0.012345), short_number(-3e20)
-    ('-1,234', '0.0123', '-3e+20')
-    """
-    if abs(value) >= 1e6:
-        return f"{value:.0e}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def facts_html(follower: Follower) -> str:
-    """Return what is known about a run as an HTML list.
-
-    Parameters
-    ----------
-    follower : Follower
-        Reads the run.
-    """
-    history, model = follower.history, follower.model
-    last, started = history.last, history.facts
-    facts: dict[str, str] = {}
-    if started:
-        facts |= {"source": str(started.get("source", "–")), "rule": str(started.get("rule", "–"))}
-        if "shuffled" in started:
-            facts["order of rows"] = "shuffled" if started["shuffled"] else "as in the source"
-    if model is not None:
-        facts["model"] = f"{len(model.means)} components, {model.means.shape[1]:,} features"
-        facts["scaling"] = model.scaling
-    if last:
-        facts["samples"] = f"{last['samples']:,}"
-        seconds = last.get("seconds")
-        if isinstance(seconds, int | float) and seconds > 0:
-            facts["time"] = f"{seconds:,.1f} s, {last['samples'] / seconds:,.0f} samples/s on average"
-        if isinstance(last.get("max_component"), int | float):
-            scaled = ", of scaled data" if model is not None and model.scaling != "none" else ""
-            facts["log-likelihood"] = f"{last['max_component']:,.1f} nats (max-component{scaled})"
-        facts["live components"] = str(last.get("live", "–"))
-    drifts = [m["samples"] for m in history.marks if m.get("kind") == "drift" and isinstance(m.get("samples"), int)]
-    if drifts:
-        facts["drift at"] = ", ".join(f"{d:,}" for d in drifts[-5:])
-    return "<dl>" + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items()) + "</dl>"

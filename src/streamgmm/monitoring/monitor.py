@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.trainer import Trainer
+from streamgmm.monitoring.bursts import PlainId
 from streamgmm.monitoring.gaps import fill_gaps
 from streamgmm.monitoring.quantiles import reference_of_digests
 from streamgmm.monitoring.reference import Reference
@@ -152,6 +154,8 @@ class Monitor:
         if self.reservoir is not None:
             found |= {f"reservoir.{name}": value for name, value in self.reservoir.tensors().items()}
         strange = self.strangest
+        if any(value is not None for value in strange.ids):
+            found["row_ids"] = np.frombuffer(json.dumps(strange.ids).encode(), np.uint8)
         return found | {
             "rows": strange.rows,
             "row_scores": strange.scores,
@@ -177,7 +181,26 @@ class Monitor:
             strange.numbers, strange.times = tensors["row_numbers"], tensors["row_times"]
             if len({len(tensors[name]) for name in ("rows", "row_scores", "row_numbers", "row_times")}) > 1:
                 raise ValueError("the strangest rows and their scores differ in number")
+            strange.ids = ids_of_tensors(tensors, len(strange.rows))
         return self
+
+
+def ids_of_tensors(tensors: Mapping[str, npt.NDArray[Any]], count: int) -> list[PlainId]:
+    """Return the ids of the strangest rows, None where there are none; raise ValueError if they are damaged.
+
+    Parameters
+    ----------
+    tensors : mapping of str to array
+        What ``Monitor.tensors`` returned.
+    count : int
+        Number of the rows.
+    """
+    if "row_ids" not in tensors:
+        return [None] * count
+    ids = json.loads(tensors["row_ids"].tobytes())
+    if not isinstance(ids, list) or len(ids) != count or not all(isinstance(i, PlainId) for i in ids):
+        raise ValueError("the ids of the strangest rows are not a list of as many texts and numbers")
+    return ids
 
 
 def _checked(reference: Reference) -> Reference:

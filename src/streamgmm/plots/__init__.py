@@ -7,6 +7,7 @@ accept a `Mixture` or a fitted estimator.
 from streamgmm.plots.canvas import image_shape
 from streamgmm.plots.experiments import effects, filters, trade_off
 from streamgmm.plots.models import centroids, density, deviations, directions, samples
+from streamgmm.plots.reasons import explanations
 from streamgmm.plots.stacks import images, prototypes
 from streamgmm.plots.trainings import curve, scores, usage
 
@@ -17,6 +18,7 @@ __all__ = [
     "deviations",
     "directions",
     "effects",
+    "explanations",
     "filters",
     "image_shape",
     "images",

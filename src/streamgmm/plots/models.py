@@ -11,12 +11,14 @@ import numpy as np
 from streamgmm.core.grid import Grid, torus
 from streamgmm.core.mixture import Mixture
 from streamgmm.native import Floats
-from streamgmm.plots.canvas import TITLE_WIDTH, draw_vector, empty_figure
+from streamgmm.plots.canvas import TITLE_WIDTH, draw_table, draw_vector, empty_figure
+from streamgmm.plots.labels import short_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS = 160  # of a density, along each axis
+MOST_LINES = 64  # of a table
 
 
 class Fitted(Protocol):
@@ -46,7 +48,12 @@ def grid_of(model: Mixture | Fitted) -> Grid:
     return torus(mixture_of(model).n_components)
 
 
-def centroids(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequence[int] | None = None) -> Figure:
+def centroids(
+    model: Mixture | Fitted,
+    grid: Grid | None = None,
+    shape: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> Figure:
     """Draw the means on their grid, each with its weight in percent.
 
     Parameters
@@ -57,17 +64,26 @@ def centroids(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequence
         Layout of the components; None takes that of the estimator, and a torus for a mixture.
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it. One number draws lines.
+    names : sequence of str or None, default=None
+        Names of the features: draws a table with these columns instead.
 
     Returns
     -------
     Figure
-        One panel per component.
+        One panel per component, or one table of the components by descending weight.
     """
     mixture = mixture_of(model)
+    if names is not None:
+        return _by_weight(mixture, mixture.means, "means", names)
     return draw_on_grid(mixture, mixture.means, "means", grid or grid_of(model), shape)
 
 
-def deviations(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequence[int] | None = None) -> Figure:
+def deviations(
+    model: Mixture | Fitted,
+    grid: Grid | None = None,
+    shape: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> Figure:
     """Draw the standard deviations on their grid, each with the weight of its component in percent.
 
     Parameters
@@ -78,14 +94,29 @@ def deviations(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequenc
         Layout of the components; None takes that of the estimator, and a torus for a mixture.
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it. One number draws lines.
+    names : sequence of str or None, default=None
+        Names of the features: draws a table with these columns instead.
 
     Returns
     -------
     Figure
-        One panel per component.
+        One panel per component, or one table of the components by descending weight.
     """
     mixture = mixture_of(model)
-    return draw_on_grid(mixture, np.sqrt(mixture.variances), "standard deviations", grid or grid_of(model), shape)
+    rows = np.sqrt(mixture.variances)
+    if names is not None:
+        return _by_weight(mixture, rows, "standard deviations", names)
+    return draw_on_grid(mixture, rows, "standard deviations", grid or grid_of(model), shape)
+
+
+def _by_weight(mixture: Mixture, rows: Floats, what: str, names: Sequence[str]) -> Figure:
+    """Draw a table of the heaviest components."""
+    if len(names) != mixture.n_features:
+        raise ValueError(f"names has {len(names)} entries; expected {mixture.n_features}, one for each feature.")
+    order = np.argsort(-mixture.weights, kind="stable")[:MOST_LINES]
+    labels = [f"{k}: {100 * mixture.weights[k]:.1f} %" for k in order]
+    title = f"{what} of {len(order)} components, with their weights"
+    return draw_table(rows[order], names, labels, title)
 
 
 def draw_on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid, shape: Sequence[int] | None) -> Figure:
@@ -99,7 +130,13 @@ def draw_on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid, shape: S
     return figure
 
 
-def samples(model: Mixture | Fitted, n: int = 64, seed: int = 0, shape: Sequence[int] | None = None) -> Figure:
+def samples(
+    model: Mixture | Fitted,
+    n: int = 64,
+    seed: int = 0,
+    shape: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> Figure:
     """Draw random samples of a mixture, each with the number of its component.
 
     Parameters
@@ -112,13 +149,19 @@ def samples(model: Mixture | Fitted, n: int = 64, seed: int = 0, shape: Sequence
         Seed of the samples.
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it. One number draws lines.
+    names : sequence of str or None, default=None
+        Names of the features: draws a table with these columns instead.
 
     Returns
     -------
     Figure
-        One panel per sample.
+        One panel per sample, or one table.
     """
     drawn, components = mixture_of(model).sample(n, seed)
+    if names is not None:
+        labels = [f"from {k}" for k in components[:MOST_LINES]]
+        title = f"{len(labels)} samples drawn from the model, with their components"
+        return draw_table(drawn[:MOST_LINES], names, labels, title)
     limits = float(drawn.min()), float(drawn.max())
     columns = max(1, isqrt(n))
     rows = -(-n // columns)
@@ -226,7 +269,7 @@ def density(model: Mixture | Fitted, first: int = 0, second: int = 1, names: Seq
         width, height = 2 * np.sqrt(np.maximum(variances, 0))
         angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
         ax.add_patch(Ellipse(tuple(means[k]), width, height, angle=angle, fill=False, color="white", linewidth=0.7))
-    labels = names or [f"feature {i}" for i in (first, second)]
+    labels = [short_text(name) for name in names or [f"feature {i}" for i in (first, second)]]
     ax.set_xlabel(labels[0], parse_math=False)
     ax.set_ylabel(labels[1], parse_math=False)
     return figure

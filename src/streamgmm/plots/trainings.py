@@ -9,11 +9,19 @@ import numpy as np
 
 from streamgmm.native import Floats
 from streamgmm.plots.canvas import empty_figure
+from streamgmm.plots.labels import id_ticks, short_text
+from streamgmm.plots.shares import Bar, flagged_shares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKS = {"drift": "tab:red", "checkpoint": "lightgray", "idle": "tab:olive", "resumed": "tab:olive"}
+MARKS = {
+    "source": "tab:blue",
+    "drift": "tab:red",
+    "checkpoint": "lightgray",
+    "idle": "tab:olive",
+    "resumed": "tab:olive",
+}
 
 
 def usage(weights: Floats, shares: Floats) -> Figure:
@@ -85,10 +93,12 @@ def curve(events: Sequence[dict[str, Any]], others: Mapping[str, Sequence[dict[s
     Returns
     -------
     Figure
-        Two panels: log-likelihoods above, σ and learning rate below.
+        Two panels: log-likelihoods above, σ and learning rate below. If rows were judged, a third one shows the share
+        that was flagged. Where rows have ids or times, those label the axis.
     """
-    figure = empty_figure(7, 5)
-    top, bottom = figure.subplots(2, 1, sharex=True)
+    bars = flagged_shares(*_totals(events))
+    figure = empty_figure(7, 6.5 if bars else 5)
+    top, bottom, *third = figure.subplots(3 if bars else 2, 1, sharex=True)
     top.plot(*_column(events, "max_component"), label="max-component", color="tab:blue")
     top.plot(*_column(events, "loss"), label="objective (smoothed over the grid)", color="tab:cyan", linestyle="--")
     for (label, rows), colour in zip((others or {}).items(), ("tab:orange", "tab:red", "tab:brown"), strict=False):
@@ -103,11 +113,39 @@ def curve(events: Sequence[dict[str, Any]], others: Mapping[str, Sequence[dict[s
     bottom.plot(*_column(events, "learning_rate"), label="learning rate", color="tab:purple")
     bottom.set_yscale("log")
     bottom.set_ylabel("σ, learning rate")
-    bottom.set_xlabel("samples")
     bottom.legend(fontsize=8)
-    for ax in (top, bottom):
+    for ax in third:
+        _draw_shares(ax, bars, events)
+    for ax in figure.axes:
         ax.grid(alpha=0.3)
+    _label_samples(figure.axes[-1], events)
     return figure
+
+
+def _totals(events: Sequence[dict[str, Any]]) -> tuple[list[float], list[float], list[float]]:
+    known = [e for e in events if isinstance(e.get("judged"), int) and isinstance(e.get("flagged"), int)]
+    samples, judged, flagged = ([float(e[name]) for e in known] for name in ("samples", "judged", "flagged"))
+    return samples, judged, flagged
+
+
+def _draw_shares(ax: Any, bars: Sequence[Bar], events: Sequence[dict[str, Any]]) -> None:
+    widths = [bar.right - bar.left for bar in bars]
+    ax.bar([bar.left for bar in bars], [100 * bar.share for bar in bars], widths, align="edge", color="tab:orange")
+    expected = next((e["expected_share"] for e in reversed(events) if e.get("expected_share")), None)
+    if expected is not None:
+        ax.axhline(100 * expected, color="gray", linestyle="--", linewidth=0.8, label="expected of typical rows")
+        ax.legend(fontsize=8)
+    ax.set_ylabel("flagged rows (%)")
+
+
+def _label_samples(ax: Any, events: Sequence[dict[str, Any]]) -> None:
+    """Label the x-axis by samples or, where they are known, by the ids of rows."""
+    checks = [e for e in events if e.get("kind") == "check"]
+    ticks = id_ticks([e["samples"] for e in checks], [e.get("row_id") for e in checks])
+    if ticks:
+        words = [short_text(text) for text in ticks.values()]
+        ax.set_xticks(list(ticks), words, parse_math=False)
+    ax.set_xlabel("rows, by id or time" if ticks else "samples")
 
 
 def _column(rows: Sequence[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import nsmallest
 from itertools import chain
 from typing import Any
@@ -27,10 +28,12 @@ class Observer:
         The training that learns the rows.
     monitor : Monitor
         Receives the rows.
+    ids : mapping of int to id or None, default=None
+        Ids of the rows by their numbers, if the source has some.
     """
 
-    def __init__(self, trainer: Trainer, monitor: Monitor) -> None:
-        self._trainer, self._monitor = trainer, monitor
+    def __init__(self, trainer: Trainer, monitor: Monitor, ids: Mapping[int, Any] | None = None) -> None:
+        self._trainer, self._monitor, self._ids = trainer, monitor, ids
 
     def after(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float, reports: list[Steps]) -> None:
         """Keep the strangest of rows just learned: learning them one by one has scored each of them."""
@@ -61,7 +64,8 @@ class Observer:
         some = rows if rows.dtype == np.uint8 else rows.astype(trainer.dtype, copy=False)
         scores = trainer.mixture.scores(some, factor).log_likelihood
         time = trainer.n_samples + trainer.n_skipped
-        self._monitor.strangest.add(as_floats(some, factor), scores, numbers, time)
+        ids = None if self._ids is None else [self._ids.get(number) for number in numbers.tolist()]
+        self._monitor.strangest.add(as_floats(some, factor), scores, numbers, time, ids)
 
 
 def as_floats(rows: npt.NDArray[Any], factor: float) -> npt.NDArray[Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from streamgmm.core.settings import Settings
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.runs.options import RunOptions
 from streamgmm.sources import BUFFER_BYTES, SeekableSource, ShuffledSource, Source
+from streamgmm.storage.run_folder import RunRecord
 
 
 class Order(NamedTuple):
@@ -76,6 +78,25 @@ def shuffle(source: Source, seed: int | None) -> Source:
     """
     plain = in_order(source)
     return ShuffledSource(plain, seed) if seed is not None and isinstance(plain, SeekableSource) else plain
+
+
+def continue_in_order(record: RunRecord) -> tuple[RunRecord, bool]:
+    """Let a run that was shuffled continue with rows in the order of the source; also return whether it can.
+
+    It can at the end of a pass, with rows that were added since.
+
+    Parameters
+    ----------
+    record : RunRecord
+        Where the run stands.
+    """
+    position = record.progress.position
+    if record.shuffle_seed is None or position is None:
+        return record, True
+    end = position.get("end")
+    known = isinstance(end, dict) and position["row"] >= end["row"]
+    progress = replace(record.progress, epoch=0, position=end if known else None)
+    return replace(record, shuffle_seed=None, progress=progress), known
 
 
 def in_order(source: Source) -> Source:

@@ -124,6 +124,16 @@ class SourceReader(ABC):
             if len(rows):
                 yield AllRows(rows, numbers)
 
+    def _find_ids(self, numbers: set[int]) -> dict[int, Any]:
+        """Return the ids of a few rows of a source that can be read again, by their numbers."""
+        found = dict[int, Any]()
+        for chunk in self._usable_chunks(None, in_order(self.source)):
+            pairs = zip(chunk.numbers.tolist(), chunk.ids or (), strict=False)
+            found |= {number: value for number, value in pairs if number in numbers}
+            if len(found) == len(numbers):
+                break
+        return found
+
     # Streams
 
     def _follow(self) -> Iterator[Chunk]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +16,19 @@ from streamgmm.core.engine import Engine
 from streamgmm.core.scaling import Scaling, warn_of_scale
 from streamgmm.core.settings import DEFAULT_CAP, Settings
 from streamgmm.core.trainer import Trainer
-from streamgmm.errors import DataWarning, SourceError
+from streamgmm.errors import SourceError
 from streamgmm.monitoring import Monitor
+from streamgmm.monitoring.strangest import short_id
 from streamgmm.native import Steps
-from streamgmm.runs.event_log import BAD_TOGETHER, EventLog
+from streamgmm.runs.column_warnings import warn_of_empty_features, warn_of_text
+from streamgmm.runs.event_log import BAD_TOGETHER, EventLog, LearnedRows
 from streamgmm.runs.observer import Observer, as_floats
 from streamgmm.runs.options import RunOptions
-from streamgmm.runs.order import Order, choose_order, in_order, shuffle
+from streamgmm.runs.order import Order, choose_order, continue_in_order, in_order, shuffle
 from streamgmm.runs.refinement import can_refine, gather, refine
 from streamgmm.runs.source_reader import SourceReader, float_type
 from streamgmm.runs.watch import Rows, Watcher, run_name
-from streamgmm.sources import (
-    BUFFER_BYTES,
-    BadRow,
-    Chunk,
-    Source,
-    fingerprint,
-)
+from streamgmm.sources import BUFFER_BYTES, BadRow, Chunk, Source, fingerprint
 from streamgmm.storage.model_file import SavedModel
 from streamgmm.storage.run_folder import RunRecord, save_checkpoint, truncate_events
 from streamgmm.storage.versions import add_version
@@ -112,6 +107,7 @@ class TrainingRun(SourceReader):
         self._saved = (0, time.perf_counter())  # samples and time of the last checkpoint
         self._ids: dict[int, Any] | None = None  # of the rows of a chunk, by their numbers
         self._without_values: npt.NDArray[np.bool_] | None = None  # features that no row has had so far
+        self._other_source = False  # than that of the checkpoint, which no event has said yet
 
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
         """Continue from a checkpoint, in its order; return whether its source is this one, so that reading resumes."""
@@ -122,6 +118,9 @@ class TrainingRun(SourceReader):
         in_order(self.source).heading = record.heading
         self.source.expect(saved.feature_names, saved.trainer.n_features)  # before the first line is read
         same = record.source == self.source.name and self._has_fingerprint(record.fingerprint)
+        if self.watcher is not None:  # a burst is rows that follow each other
+            record, known = continue_in_order(record)
+            same = same and known
         self.source = shuffle(self.source, record.shuffle_seed)
         seed = record.shuffle_seed if self.source is not in_order(self.source) else None
         self.order = Order(seed is not None, "as before")
@@ -131,6 +130,7 @@ class TrainingRun(SourceReader):
         if not same:
             self._forget_source()
             self.monitor.strangest.clear()
+        self._other_source = not same
         return same
 
     def _forget_source(self) -> None:
@@ -171,6 +171,8 @@ class TrainingRun(SourceReader):
         self.progress.finished, self._log = False, EventLog(self.folder, self.progress)
         self.record.fingerprint = None if self.source.path is None else fingerprint(self.source.path)
         for chunk in self._saved_on_failure(self._chunks(), before):
+            if self._other_source and self.trainer is not None:
+                self._log_source("source", self.trainer)
             self._take(chunk)
             yield self._status()
             self._save_if_due()
@@ -205,7 +207,7 @@ class TrainingRun(SourceReader):
             self.trainer.flush()
             self._refine(self.trainer)
             if not before:
-                self._warn_of_empty_features()
+                warn_of_empty_features(self.source, self._feature_names, self._without_values)
         self._close("end" if self.progress.finished else "stop")
 
     @property
@@ -219,11 +221,19 @@ class TrainingRun(SourceReader):
         if self._will_refine:
             every = gather(self._all_rows(), trainer, self.source.factor)
             self.refined = every is not None and refine(trainer, self.monitor, every)
+            if self.refined and self._ids is not None:
+                numbers = self.monitor.strangest.numbers.tolist()
+                ids = self._find_ids(set(numbers))
+                self.monitor.strangest.ids = [short_id(ids.get(number)) for number in numbers]
+
+    @property
+    def _figures(self) -> dict[str, Any]:
+        return {} if self.watcher is None else self.watcher.figures()
 
     def _close(self, kind: str) -> None:
         if self.trainer is not None:
             fields = {"bad_rows": self.progress.bad, "missing_rows": self.missing_rows, "refined": self.refined}
-            self._log.write(kind, self.trainer, **fields)
+            self._log.write(kind, self.trainer, **fields, **self._figures)
         self.save()
 
     def _saved_on_failure(self, chunks: Iterator[Chunk], before: int) -> Iterator[Chunk]:
@@ -240,7 +250,7 @@ class TrainingRun(SourceReader):
     def _take(self, chunk: Chunk) -> None:
         """Learn a chunk, and move position and counts behind it."""
         rows, numbers = self._without_gaps(chunk)
-        if self.watcher is not None and chunk.ids is not None:
+        if chunk.ids is not None:
             self._ids = dict(zip(chunk.numbers.tolist(), chunk.ids, strict=True))
         if len(rows):
             self._learn(rows, numbers)
@@ -277,7 +287,7 @@ class TrainingRun(SourceReader):
         if self.options.missing == "learn" and (self._without_values is None or self._without_values.any()):
             empty = np.isnan(rows).all(0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.bool_)
             self._without_values = empty if self._without_values is None else self._without_values & empty
-        observer, start = Observer(trainer, self.monitor), 0
+        observer, start, shuffled = Observer(trainer, self.monitor, self._ids), 0, self.order.shuffled
         if self.watcher is None and self.progress.epoch == 0:
             self.monitor.sample(as_floats(rows, factor), trainer)
         while start < len(rows):
@@ -286,13 +296,15 @@ class TrainingRun(SourceReader):
                 values = as_floats(rows[block], factor).astype(trainer.dtype, copy=False)
                 found = Rows(values, numbers[block], self._ids)
                 self.watcher.judge(self.alert_name, found, trainer, self.monitor, self._feature_names)
-            annealed, reports = trainer.annealed, list[Steps]()
+            annealed, before, reports = trainer.annealed, trainer.n_samples, list[Steps]()
             checks = trainer.feed(rows[block], factor, reports=reports, more=True)
             if annealed:
                 observer.after(rows[block], numbers[block], factor, reports)
             if self.watcher is not None:
                 self.monitor.add(values, trainer, drift=any(check.drift for check in checks))
-            self._log.write_checks(checks, trainer.schedule.sigma_min, shuffled=self.order.shuffled)
+            figures = None if self.watcher is None else self.watcher.figures
+            learned = LearnedRows(numbers[block], before, None if shuffled else self._ids, figures)
+            self._log.write_checks(checks, learned, trainer.schedule.sigma_min, shuffled=shuffled)
             start = block.stop
 
     def _start(self, rows: npt.NDArray[Any], factor: float) -> Trainer:
@@ -302,14 +314,20 @@ class TrainingRun(SourceReader):
             cap = self._settings.precision_max or DEFAULT_CAP
             warn_of_scale(as_floats(rows[:WARM_UP], factor).astype(dtype), cap)
         self.trainer = Trainer(self._settings, rows.shape[1], dtype, engine=self._engine, seed=self.options.seed)
-        rule, self.record.left_out = self._settings.rule, list(self.source.left_out)
-        self.record.heading = self.source.heading
+        self.record.left_out, self.record.heading = list(self.source.left_out), self.source.heading
+        self._log_source("start", self.trainer)
+        warn_of_text(self.source, self.record.left_out)
+        return self.trainer
+
+    def _log_source(self, kind: str, trainer: Trainer) -> None:
+        """Say in an event what is read from here on, and how."""
+        self._other_source, rule = False, trainer.settings.rule
         self._log.write(
-            "start",
-            self.trainer,
+            kind,
+            trainer,
             source=self.source.name,
-            features=rows.shape[1],
-            components=self.trainer.n_components,
+            features=trainer.n_features,
+            components=trainer.n_components,
             rule=rule if isinstance(rule, str) else str(rule),
             scale=self.scale,
             shuffled=self.order.shuffled,
@@ -318,15 +336,6 @@ class TrainingRun(SourceReader):
             passes="auto" if self.chooses_passes else self.options.passes,
             left_out=self.record.left_out,
         )
-        self._warn_of_text()
-        return self.trainer
-
-    def _warn_of_text(self) -> None:
-        """Name the columns that are not learned."""
-        if names := self.record.left_out:
-            hold = "they hold" if len(names) > 1 else "it holds"
-            message = f"{', '.join(map(repr, names))} of {self.source.name} left out: {hold} no numbers."
-            warnings.warn(DataWarning(message), stacklevel=2)
 
     def _end_warm_up(self) -> None:
         """Learn the scaling from the first rows, then learn these rows themselves."""
@@ -353,7 +362,7 @@ class TrainingRun(SourceReader):
             self.monitor.calibrate(self.trainer)
         self.progress.seconds = self._log.seconds
         if log_event:
-            self._log.write_checkpoint(self.trainer)
+            self._log.write_checkpoint(self.trainer, self._figures)
         self._extend_fingerprint()
         self.progress.events = self._log.size
         saved = SavedModel(
@@ -380,14 +389,3 @@ class TrainingRun(SourceReader):
             self.source.commit(self.progress.position)  # there is no model yet that could be saved with these rows
         if self.trainer is not None and (held or (new and (late or new >= self.options.checkpoint_every))):
             self.save(log_event=self._log.checkpoint_due)
-
-    def _warn_of_empty_features(self) -> None:
-        """Warn of features that never had a value."""
-        if self._without_values is not None and self._without_values.any():
-            names = self._feature_names or [str(i) for i in range(len(self._without_values))]
-            empty = [repr(n) for n, no in zip(names, self._without_values, strict=True) if no]
-            warnings.warn(
-                f"no row of {self.source.name} has a number for {', '.join(empty[:5])}{' …' if empty[5:] else ''}: "
-                "nothing was learned about it.",
-                stacklevel=2,
-            )

@@ -103,6 +103,7 @@ class Watcher:
         self._outbox, self._options = outbox, options
         self._judge: Judge | None = None
         self._reference: Reference | None = None
+        self._latest = np.zeros(0, np.bool_)  # which of the rows judged last are anomalous
 
     def judge(self, run: str, rows: Rows, trainer: Trainer, monitor: Monitor, names: Sequence[str] | None) -> None:
         """Judge rows that the model is about to learn, and send alerts about them.
@@ -118,7 +119,7 @@ class Watcher:
         names : sequence of str or None
             Names of the features.
         """
-        judge = self._current(trainer, monitor)
+        judge, self._latest = self._current(trainer, monitor), np.zeros(0, np.bool_)
         if not judge.known or not len(rows.values):
             return
         trainer.settle()
@@ -140,6 +141,19 @@ class Watcher:
         burst, self.state = self.state.burst, self.state._replace(burst=None)
         if burst is not None and not self._options.every_row:
             self._outbox.append([close_alert(run, burst)])
+
+    def figures(self, later: int = 0) -> dict[str, Any]:
+        """Return rows judged and flagged so far, and the share of typical rows that may be, if it was chosen.
+
+        Parameters
+        ----------
+        later : int, default=0
+            Number of the rows judged last that do not count.
+        """
+        latest, options = self._latest[max(0, len(self._latest) - later) :], self._options
+        judged, flagged = self.state.judged - len(latest), self.state.flagged - int(latest.sum())
+        share = options.contamination if options.max_p is None else options.max_p
+        return {"judged": judged, "flagged": flagged, "expected_share": share if options.fdr is None else None}
 
     def facts(self) -> dict[str, Any]:
         """Return the state as plain data, after all alerts so far have reached the disk."""
@@ -165,6 +179,7 @@ class Watcher:
 
     def _count(self, anomalous: npt.NDArray[np.bool_]) -> None:
         """Count rows, and warn if far more or fewer of them are flagged than asked for."""
+        self._latest = anomalous
         judged, flagged, now, options = len(anomalous), int(anomalous.sum()), self.state, self._options
         seen, found = now.window_judged + judged, now.window_flagged + flagged
         if seen >= WINDOW:

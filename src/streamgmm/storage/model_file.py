@@ -19,6 +19,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from streamgmm.core.covariance import KINDS
+from streamgmm.core.mixture import Mixture
+from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules import RULES
 from streamgmm.core.scaling import Scaling
 from streamgmm.core.trainer import Trainer
@@ -63,6 +65,15 @@ class SavedModel:
     monitor: Monitor | None = None
     detector: dict[str, Any] | None = None
     run: dict[str, Any] | None = None
+
+    @property
+    def mixture(self) -> Mixture:
+        """The mixture in the units of the source, also if the run scales its rows."""
+        if self.scaling is None:
+            return self.trainer.mixture
+        parameters, shift, factor = self.trainer.parameters, self.scaling.shift, self.scaling.factor
+        tensors = parameters.kind.reframe(parameters.tensors, -shift * factor, 1 / factor)
+        return Mixture(Parameters(parameters.kind, tensors.named(), parameters.logits))
 
 
 def save_model(path: str | os.PathLike[str], saved: SavedModel, *, rows: bool = True) -> None:
