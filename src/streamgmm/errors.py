@@ -2,7 +2,8 @@
 
     StreamGMMError
     ├── SourceError      data that cannot be read
-    └── ModelFileError   a file that cannot be used as a model
+    ├── ModelFileError   a file that cannot be used as a model
+    └── ClusterError     a cluster that cannot be used
 
 All of them are also a ``ValueError``. Wrong arguments and unsuitable arrays stay plain ``ValueError``.
 """
@@ -31,6 +32,7 @@ class Remedy(Enum):
     WRITE_TEXT = "Write a .csv or .ndjson file instead."
     RAISE_PRECISION_MAX = "Scale the data with sklearn.preprocessing.StandardScaler, or adjust precision_max."
     KEEP_ORDER = 'Read it in its order with shuffle="no".'
+    USE_ONE_MACHINE = "Learn it on one machine, with engine=None."
     CHANGE_PORT = "Choose another port."
 
 
@@ -60,6 +62,10 @@ class SourceError(StreamGMMError):
 
 class ModelFileError(StreamGMMError):
     """A file that cannot be used as a model."""
+
+
+class ClusterError(StreamGMMError):
+    """A cluster that cannot be reached or used."""
 
 
 class SettingError(ValueError):

@@ -28,6 +28,7 @@ OPTIONS = {
     Remedy.WRITE_TEXT: "Choose a .csv or .ndjson file for --out.",
     Remedy.RAISE_PRECISION_MAX: "Learn data in any units with --scale auto, or adjust --precision-max.",
     Remedy.KEEP_ORDER: "Learn its rows in their order with --shuffle no.",
+    Remedy.USE_ONE_MACHINE: "Learn it on one machine, without --engine ray.",
     Remedy.CHANGE_PORT: "Choose another port with --port.",
 }
 """What a remedy is called on the command line; others read the same everywhere."""

@@ -91,7 +91,7 @@ class TrainingRounds(TrainingView):
         self._learn_first_rows()
         self._learn_pending()
         self._end_round()
-        if self._standard is not None and self._standard.warming_up:
+        if self.warming_up:
             raise ValueError("the scale of the features is not known yet; let the training learn some rows first.")
         facts = {
             "settings": self._without_inits().facts(),

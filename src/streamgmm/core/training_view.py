@@ -89,6 +89,11 @@ class TrainingView(ABC):
         return self._control.sigma
 
     @property
+    def warming_up(self) -> bool:
+        """Whether rows still wait for the first frame, so that no round can begin."""
+        return self._standard is not None and self._standard.warming_up
+
+    @property
     def annealed(self) -> bool:
         """Whether σ has reached its minimum."""
         return self.sigma <= self.schedule.sigma_min

@@ -71,6 +71,10 @@ class TableSource(SeekableSource):
     def blocks(self) -> Blocks:
         return find_blocks(self._group_rows(), self.row_bytes())
 
+    def stored_blocks(self) -> Blocks:
+        """Return the groups of rows that are stored together."""
+        return Blocks(np.cumsum([0, *self._group_rows()], dtype=np.int64))
+
     def read_ranges(self, ranges: Sequence[Range]) -> Iterator[Chunk]:
         if len(ranges) == 1:  # most likely everything: read it as fast as possible
             yield from self._up_to(*ranges[0])

@@ -13,7 +13,7 @@ from streamgmm.core.control import Check
 
 VERSION = 1
 ENCODE = json.JSONEncoder(allow_nan=False).encode
-EVENT_KINDS = ("start", "check", "drift", "bad", "checkpoint", "idle", "resumed", "replaced", "stop", "end")
+EVENT_KINDS = ("start", "check", "drift", "bad", "checkpoint", "idle", "resumed", "replaced", "stop", "end", "round")
 
 
 def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, Any]:

@@ -59,6 +59,7 @@ class RunRecord:
     passes: int | str | None = None  # a number or "auto"; None while a source is followed
     shuffle_seed: int | None = None  # of the order of rows; None in the order of the source
     left_out: list[str] = field(default_factory=list)  # columns without numbers
+    cluster: dict[str, Any] | None = None  # workers, length of rounds and vector width, if it was trained on a cluster
     progress: Progress = field(default_factory=Progress)
 
     def facts(self) -> dict[str, Any]:

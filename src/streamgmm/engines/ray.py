@@ -1,0 +1,307 @@
+"""Workers on a Ray cluster: Ray starts, finds and watches them, and moves parameters."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+import streamgmm
+from streamgmm import native
+from streamgmm.core.rounds import RoundStart
+from streamgmm.engines.workers import ClusterEngine, Learner, Workers
+from streamgmm.errors import ClusterError, MissingExtraError, SettingError
+
+ATTEMPTS = 10  # to learn one share, before giving up
+CONNECT_SECONDS = 60.0
+START_SECONDS = 120.0  # until a worker answers for the first time
+STORE_SHARE = 0.8  # of the object store that a round may fill
+
+
+@dataclass(frozen=True)
+class RayEngine(ClusterEngine):
+    """Learn on a Ray cluster: one actor per worker, each of which reads its share of the rows itself.
+
+    Parameters
+    ----------
+    workers : int
+        Number of workers, each with a replica; the result depends on it.
+    address : str or None, default=None
+        Address of a running cluster, as ``ray.init`` takes it; None starts one on this machine.
+    round_samples : int or None, default=None
+        Samples of each replica in a round; None to choose it so that merging takes less than a tenth of the time.
+    timeout : float, default=600.0
+        Seconds after which a worker that has not answered is replaced, once all others have.
+
+    Examples
+    --------
+    >>> RayEngine(workers=4, round_samples=1000).workers
+    4
+    """
+
+    name: ClassVar[str] = "ray"
+    workers: int
+    address: str | None = None
+    round_samples: int | None = None
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.timeout > 0:
+            raise SettingError("timeout", self.timeout, "a number of seconds above 0")
+
+    def open(self, make: Callable[[], Learner[Any, Any]], width: str | None = None) -> RayWorkers:
+        return RayWorkers(self, make, width)
+
+
+class _Share(NamedTuple):
+    """A share that a worker learns at present."""
+
+    worker: int
+    attempt: int
+
+
+class RayWorkers(Workers[Any, Any]):
+    """Actors, one per worker. One that dies or hangs is replaced, and its share learned again from the round's start.
+
+    Parameters
+    ----------
+    engine : RayEngine
+        Number of workers and where they run.
+    make : callable
+        Makes a worker; it is called on the machine of the worker.
+    width : str or None, default=None
+        Vector width that all must use; None takes the widest that all have.
+    """
+
+    def __init__(self, engine: RayEngine, make: Callable[[], Learner[Any, Any]], width: str | None = None) -> None:
+        self.count, self._engine, self._make = engine.workers, engine, make
+        self._ray, self._started = connect(engine.address, engine.workers)
+        self._actor_class = self._ray.remote(_Actor)
+        self._actors: list[Any] = []
+        try:
+            self._actors = [self._new_actor() for _ in range(self.count)]
+            told = self._ask([actor.describe.remote() for actor in self._actors])
+            require_version(told)
+            self.width = common_width([t.widths for t in told], width)
+            native.use_width(self.width)
+            self._ask([actor.prepare.remote(self._make, self.width) for actor in self._actors])
+        except BaseException:
+            self.close()
+            raise
+
+    def _new_actor(self) -> Any:
+        return self._actor_class.options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD").remote()
+
+    def _ask(self, answers: list[Any]) -> list[Any]:
+        """Wait for the first answers of new workers."""
+        try:
+            return list(self._ray.get(answers, timeout=START_SECONDS))
+        except self._ray.exceptions.GetTimeoutError as problem:
+            free = self._ray.available_resources().get("CPU", 0)
+            raise ClusterError(
+                f"{self.count} workers did not start within {START_SECONDS:g} seconds: the cluster has "
+                f"{self._ray.cluster_resources().get('CPU', 0):g} CPUs, of which {free:g} are free, and each worker "
+                "needs one. Use fewer workers, or add machines."
+            ) from problem
+        except self._ray.exceptions.RayTaskError as problem:
+            raise problem.cause from problem
+
+    def learn(self, start: RoundStart, tasks: Sequence[Any]) -> list[Any]:
+        self._require_room(start)
+        try:
+            place = self._ray.put(start)
+        except self._ray.exceptions.ObjectStoreFullError as problem:
+            raise _too_small(start, self.count) from problem
+        found: list[Any] = [None] * len(tasks)
+        pending = {self._submit(r, place, task): _Share(r, 1) for r, task in enumerate(tasks)}
+        patience = time.monotonic() + self._engine.timeout
+        while pending:
+            left = max(0.0, patience - time.monotonic())
+            done, _ = self._ray.wait(list(pending), num_returns=1, timeout=left, fetch_local=True)
+            lost = [pending.pop(answer) for answer in done if not self._receive(answer, pending[answer], found)]
+            if not done:  # all others have answered long ago
+                lost = [pending.pop(answer) for answer in list(pending)]
+            else:
+                patience = time.monotonic() + self._engine.timeout
+                for answer in done:
+                    pending.pop(answer, None)
+            for worker, attempt in lost:
+                if attempt == ATTEMPTS:
+                    raise ClusterError(
+                        f"worker {worker} has failed {ATTEMPTS} times with the same share. Look at Ray's logs on the "
+                        "machines; if memory is short, use fewer workers on each."
+                    )
+                self._replace(worker)
+                pending[self._submit(worker, place, tasks[worker])] = _Share(worker, attempt + 1)
+        return found
+
+    def _submit(self, worker: int, place: Any, task: Any) -> Any:
+        return self._actors[worker].learn.remote(place, task)
+
+    def _receive(self, answer: Any, share: _Share, found: list[Any]) -> bool:
+        """Take an outcome; return whether it arrived. What a worker itself complains about is raised here."""
+        errors = self._ray.exceptions
+        try:
+            found[share.worker] = self._ray.get(answer)
+        except errors.RayTaskError as problem:
+            raise problem.cause from problem
+        except (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError, errors.OutOfMemoryError):
+            return False
+        return True
+
+    def _replace(self, worker: int) -> None:
+        """End a worker, if it has not ended, and start another one in its place."""
+        self.replaced += 1
+        with suppress(Exception):
+            self._ray.kill(self._actors[worker])
+        self._actors[worker] = self._new_actor()
+        ready = self._actors[worker].prepare.remote(self._make, self.width)
+        with suppress(self._ray.exceptions.RayActorError):  # then the share fails, too, and is tried again
+            self._ask([ready])
+
+    def _require_room(self, start: RoundStart) -> None:
+        """Raise if the object store cannot hold all replicas."""
+        size = sum(np.asarray(value).nbytes for value in start.tensors.values())
+        room = self._ray.cluster_resources().get("object_store_memory", float("inf"))
+        if size * (self.count + 1) > STORE_SHARE * room:
+            raise _too_small(start, self.count)
+
+    def close(self) -> None:
+        for actor in self._actors:
+            with suppress(Exception):
+                self._ray.kill(actor)
+        self._actors = []
+        if self._started:
+            self._ray.shutdown()
+
+
+class Description(NamedTuple):
+    """What a worker says about itself."""
+
+    version: str
+    widths: list[str]
+    host: str
+
+
+class _Actor:
+    """What runs on the machine of a worker."""
+
+    def __init__(self) -> None:
+        self._worker: Any = None
+
+    def describe(self) -> Description:
+        """Return version and vector widths."""
+        from socket import gethostname
+
+        import streamgmm
+        from streamgmm import native
+
+        return Description(streamgmm.__version__, list(native.widths()), gethostname())
+
+    def prepare(self, make: Any, width: str) -> None:
+        """Make the worker."""
+        from streamgmm import native
+
+        native.use_width(width)
+        self._worker = make()
+
+    def learn(self, start: RoundStart, task: Any) -> Any:
+        """Learn a share."""
+        return self._worker.learn(start, task)
+
+
+def common_width(machines: list[list[str]], wanted: str | None) -> str:
+    """Return the widest vector width that all machines have; raise ``ClusterError`` if that is not the wanted one.
+
+    Parameters
+    ----------
+    machines : list of list of str
+        Widths of each machine, the widest last.
+    wanted : str or None
+        Width of the run so far.
+
+    Examples
+    --------
+    >>> common_width([["x86-64"], native.widths()], None)
+    'x86-64'
+    """
+    common = [w for w in native.widths() if all(w in widths for widths in machines)]
+    if wanted is not None and wanted not in common:
+        raise ClusterError(
+            f"the run uses the vector width {wanted}, which not all machines have; they share {', '.join(common)}. "
+            "Resume it on machines that have it."
+        )
+    return wanted or common[-1]
+
+
+def require_version(told: list[Description]) -> None:
+    """Raise ``ClusterError`` if a worker has another version of the package.
+
+    Parameters
+    ----------
+    told : list of Description
+        What workers say about themselves.
+    """
+    other = next((t for t in told if t.version != streamgmm.__version__), None)
+    if other is not None:
+        raise ClusterError(
+            f"the worker on {other.host} has streamgmm {other.version}; this is {streamgmm.__version__}. Install the "
+            "same version everywhere."
+        )
+
+
+def connect(address: str | None, workers: int) -> tuple[Any, bool]:
+    """Connect to a cluster, or start one on this machine; return Ray, and whether the cluster is ours to end.
+
+    Parameters
+    ----------
+    address : str or None
+        Address of a cluster; None for one of our own.
+    workers : int
+        CPUs that a cluster of our own needs.
+    """
+    if address is None:  # the mode is read when Ray is loaded
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if os.environ["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as problem:
+        raise MissingExtraError("a cluster requires Ray", "ray") from problem
+    if ray.is_initialized():
+        return ray, False
+    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
+    if address is None:
+        ray.init(num_cpus=max(workers, os.cpu_count() or 1), include_dashboard=False, **settings)
+        return ray, True
+    try:
+        ray.init(address=address, **settings)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
+        raise ClusterError(
+            f"no Ray cluster answers at {address} ({str(problem).strip().splitlines()[0]!s:.200}). Check the address, "
+            "and that RAY_AUTH_MODE and RAY_AUTH_TOKEN are those of the cluster."
+        ) from problem
+    if os.environ.get("RAY_AUTH_MODE") != "token":
+        warnings.warn(
+            f"the cluster at {address} accepts anyone who can reach it, and runs what they send. Start it with "
+            "RAY_AUTH_MODE=token.",
+            stacklevel=3,
+        )
+    return ray, True
+
+
+def _too_small(start: RoundStart, workers: int) -> ClusterError:
+    size = sum(np.asarray(value).nbytes for value in start.tensors.values())
+    return ClusterError(
+        f"memory is short: {workers} replicas of {size >> 20} MB each do not fit into the object store of the "
+        "cluster. Use fewer workers, or start Ray with a larger object store."
+    )
