@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,6 +42,38 @@ class RoundReport(NamedTuple):
     def rows(self) -> int:
         """Rows that could be learned."""
         return sum(outcome.rows for outcome in self.outcomes)
+
+
+@dataclass
+class RoundTotals:
+    """What rounds have cost so far."""
+
+    rounds: int = 0
+    seconds: float = 0.0
+    busy_seconds: float = 0.0  # of the busiest worker of each round
+    samples: list[int] = field(default_factory=list)  # of each worker
+    worker_seconds: list[float] = field(default_factory=list)
+
+    def add(self, report: RoundReport) -> None:
+        """Take in a round."""
+        busy = [o.read_seconds + o.learn_seconds for o in report.outcomes]
+        self.rounds += 1
+        self.seconds += report.seconds
+        self.busy_seconds += max(busy)
+        more = len(report.outcomes) - len(self.samples)
+        self.samples += [0] * more
+        self.worker_seconds += [0.0] * more
+        for r, outcome in enumerate(report.outcomes):
+            self.samples[r] += outcome.learned.samples
+            self.worker_seconds[r] += busy[r]
+
+    def rates(self) -> list[float]:
+        """Return the samples that each worker reads and learns in a second."""
+        return [n / max(s, 1e-9) for n, s in zip(self.samples, self.worker_seconds, strict=True)]
+
+    def waiting(self) -> float:
+        """Return the share of the time in which no worker reads or learns."""
+        return 1 - self.busy_seconds / max(self.seconds, 1e-9)
 
 
 def learn_round(

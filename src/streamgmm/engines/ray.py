@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from streamgmm.engines.workers import ClusterEngine, Learner, Workers
 from streamgmm.errors import ClusterError, MissingExtraError, SettingError
 
 ATTEMPTS = 10  # to learn one share, before giving up
-CONNECT_SECONDS = 60.0
+CONNECT_SECONDS = 10.0
 START_SECONDS = 120.0  # until a worker answers for the first time
 STORE_SHARE = 0.8  # of the object store that a round may fill
 
@@ -79,6 +80,11 @@ class RayWorkers(Workers[Any, Any]):
         Makes a worker; it is called on the machine of the worker.
     width : str or None, default=None
         Vector width that all must use; None takes the widest that all have.
+
+    Attributes
+    ----------
+    pids : dict of int to int
+        Process of each worker, on its machine.
     """
 
     def __init__(self, engine: RayEngine, make: Callable[[], Learner[Any, Any]], width: str | None = None) -> None:
@@ -86,13 +92,15 @@ class RayWorkers(Workers[Any, Any]):
         self._ray, self._started = connect(engine.address, engine.workers)
         self._actor_class = self._ray.remote(_Actor)
         self._actors: list[Any] = []
+        self.pids: dict[int, int] = {}
         try:
             self._actors = [self._new_actor() for _ in range(self.count)]
-            told = self._ask([actor.describe.remote() for actor in self._actors])
+            told = [self._insist(r, "describe") for r in range(self.count)]
             require_version(told)
             self.width = common_width([t.widths for t in told], width)
             native.use_width(self.width)
-            self._ask([actor.prepare.remote(self._make, self.width) for actor in self._actors])
+            for r in range(self.count):
+                self.pids[r] = self._insist(r, "prepare", self._make, self.width)
         except BaseException:
             self.close()
             raise
@@ -100,19 +108,25 @@ class RayWorkers(Workers[Any, Any]):
     def _new_actor(self) -> Any:
         return self._actor_class.options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD").remote()
 
-    def _ask(self, answers: list[Any]) -> list[Any]:
-        """Wait for the first answers of new workers."""
-        try:
-            return list(self._ray.get(answers, timeout=START_SECONDS))
-        except self._ray.exceptions.GetTimeoutError as problem:
-            free = self._ray.available_resources().get("CPU", 0)
-            raise ClusterError(
-                f"{self.count} workers did not start within {START_SECONDS:g} seconds: the cluster has "
-                f"{self._ray.cluster_resources().get('CPU', 0):g} CPUs, of which {free:g} are free, and each worker "
-                "needs one. Use fewer workers, or add machines."
-            ) from problem
-        except self._ray.exceptions.RayTaskError as problem:
-            raise problem.cause from problem
+    def _insist(self, worker: int, method: str, *arguments: Any) -> Any:
+        """Call a method of a new worker; if it dies meanwhile, that of another one in its place."""
+        errors = self._ray.exceptions
+        for _ in range(ATTEMPTS):
+            try:
+                answer = getattr(self._actors[worker], method).remote(*arguments)
+                return self._ray.get(answer, timeout=START_SECONDS)
+            except errors.GetTimeoutError as problem:
+                every, free = self._ray.cluster_resources(), self._ray.available_resources()
+                raise ClusterError(
+                    f"worker {worker} of {self.count} did not start within {START_SECONDS:g} seconds: each needs a "
+                    f"CPU, and of {every.get('CPU', 0):g} CPUs {free.get('CPU', 0):g} are free. Use fewer workers, or "
+                    "add machines."
+                ) from problem
+            except errors.RayTaskError as problem:
+                raise problem.cause from problem
+            except errors.RayActorError:
+                self._actors[worker] = self._new_actor()
+        raise _failing(worker)
 
     def learn(self, start: RoundStart, tasks: Sequence[Any]) -> list[Any]:
         self._require_room(start)
@@ -135,10 +149,7 @@ class RayWorkers(Workers[Any, Any]):
                     pending.pop(answer, None)
             for worker, attempt in lost:
                 if attempt == ATTEMPTS:
-                    raise ClusterError(
-                        f"worker {worker} has failed {ATTEMPTS} times with the same share. Look at Ray's logs on the "
-                        "machines; if memory is short, use fewer workers on each."
-                    )
+                    raise _failing(worker)
                 self._replace(worker)
                 pending[self._submit(worker, place, tasks[worker])] = _Share(worker, attempt + 1)
         return found
@@ -163,9 +174,7 @@ class RayWorkers(Workers[Any, Any]):
         with suppress(Exception):
             self._ray.kill(self._actors[worker])
         self._actors[worker] = self._new_actor()
-        ready = self._actors[worker].prepare.remote(self._make, self.width)
-        with suppress(self._ray.exceptions.RayActorError):  # then the share fails, too, and is tried again
-            self._ask([ready])
+        self.pids[worker] = self._insist(worker, "prepare", self._make, self.width)
 
     def _require_room(self, start: RoundStart) -> None:
         """Raise if the object store cannot hold all replicas."""
@@ -206,12 +215,13 @@ class _Actor:
 
         return Description(streamgmm.__version__, list(native.widths()), gethostname())
 
-    def prepare(self, make: Any, width: str) -> None:
-        """Make the worker."""
+    def prepare(self, make: Any, width: str) -> int:
+        """Make the worker, and return the id of its process."""
         from streamgmm import native
 
         native.use_width(width)
         self._worker = make()
+        return os.getpid()
 
     def learn(self, start: RoundStart, task: Any) -> Any:
         """Learn a share."""
@@ -284,8 +294,9 @@ def connect(address: str | None, workers: int) -> tuple[Any, bool]:
         ray.init(num_cpus=max(workers, os.cpu_count() or 1), include_dashboard=False, **settings)
         return ray, True
     try:
+        _knock(address)
         ray.init(address=address, **settings)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
         raise ClusterError(
             f"no Ray cluster answers at {address} ({str(problem).strip().splitlines()[0]!s:.200}). Check the address, "
             "and that RAY_AUTH_MODE and RAY_AUTH_TOKEN are those of the cluster."
@@ -297,6 +308,20 @@ def connect(address: str | None, workers: int) -> tuple[Any, bool]:
             stacklevel=3,
         )
     return ray, True
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at an address: Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+
+
+def _failing(worker: int) -> ClusterError:
+    return ClusterError(
+        f"worker {worker} has failed {ATTEMPTS} times in a row. Look at Ray's logs on the machines; if memory is "
+        "short, use fewer workers on each."
+    )
 
 
 def _too_small(start: RoundStart, workers: int) -> ClusterError:

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamgmm.cluster.plan import PassPlan
 from streamgmm.cluster.round_length import RoundLength
-from streamgmm.cluster.rounds import RoundReport, learn_round
+from streamgmm.cluster.rounds import RoundReport, RoundTotals, learn_round
 from streamgmm.cluster.share_reader import Reading, ShareReader
 from streamgmm.cluster.worker import Outcome, ShareWorker
 from streamgmm.core.rows import rows_with_values
@@ -77,7 +77,7 @@ class ClusterRun(TrainingRun):
         self._length = RoundLength(engine.round_samples)
         self._left: dict[str, Any] = {}  # of the pass
         self._last_round_event = 0
-        self.replaced = 0
+        self.replaced, self.totals = 0, RoundTotals()
         self._note_cluster()
 
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
@@ -189,6 +189,7 @@ class ClusterRun(TrainingRun):
         report = learn_round(self.trainer, workers, plan, layout, self._length, self._observe, counted)
         self._left = {**plan.position(), "end": end_of(layout)}
         self.replaced = workers.replaced
+        self.totals.add(report)
         self._note_cluster()
         return report
 
