@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamgmm.cli.console import CommandError, user_input
+from streamgmm.cli import console
+from streamgmm.cli.console import CommandError, say, say_bad_rows, sigterm_as_interrupt, user_input, warnings_as_lines
 
 if TYPE_CHECKING:
     from streamgmm.engines.ray import RayEngine
@@ -30,9 +32,7 @@ WorkerCount = Annotated[
 ]
 ClusterAddress = Annotated[
     str | None,
-    typer.Option(
-        "--address", help="Address of a running Ray cluster. [default: one that is started on this machine]"
-    ),
+    typer.Option("--address", help="Address of a running Ray cluster. [default: one that is started on this machine]"),
 ]
 RoundSamples = Annotated[
     int | None,
@@ -92,3 +92,36 @@ def worker_lines(run: ClusterRun) -> list[str]:
     if run.replaced:
         lines.append(f"{run.replaced} workers failed and were replaced; every row was learned exactly once")
     return lines
+
+
+def score_on_cluster(
+    model: Path,
+    source: str,
+    out: Path | None,
+    engine: RayEngine,
+    scoring: tuple[float, int],
+    reading: dict[str, Any],
+) -> None:
+    """Score a source on a cluster, and say what was found; ``scoring`` is contamination and features to explain."""
+    from streamgmm.progress import live_line
+    from streamgmm.runs.cluster_score import ScoreJob, score_parts
+    from streamgmm.sources import BadRow, open_source
+
+    if out is None or out.suffix or out.is_file():
+        raise CommandError("--engine ray writes a folder of Parquet files; name one with --out.")
+    contamination, explain = scoring
+    open_again = partial(open_source, absolute(source), **reading)
+    job = ScoreJob(model.read_bytes(), open_again, out.absolute(), contamination, explain)
+    rows = anomalies = bad = 0
+    first_bad: list[BadRow] = []
+    with (
+        sigterm_as_interrupt(),
+        live_line("score", None, enabled=False if console.quiet else None) as show,
+        warnings_as_lines(),
+    ):
+        for part in score_parts(job, engine):
+            rows, anomalies, bad = rows + part["rows"], anomalies + part["anomalies"], bad + part["bad"]
+            first_bad += [BadRow(**row) for row in part["first_bad"]]
+            show(rows, None)
+    say(f"{rows:,} rows scored into {out}; {anomalies:,} of them are anomalies.")
+    say_bad_rows(first_bad, bad)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from streamgmm.cli import console
+from streamgmm.cli.cluster import ClusterAddress, EngineOption, WorkerCount, cluster_engine, score_on_cluster
 from streamgmm.cli.console import MOST_BAD, CommandError
 from streamgmm.cli.options import BadRows, ColumnNames, IdColumn, ModelPath, OnBadRows, SourceName, column_names
 
@@ -19,7 +20,10 @@ def score(
     source: SourceName,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .csv, .ndjson or .parquet file; '-' is standard output. [default: standard output]"),
+        typer.Option(
+            help="A .csv, .ndjson or .parquet file, or a folder of Parquet files with --engine ray; '-' is standard "
+            "output. [default: standard output]"
+        ),
     ] = None,
     contamination: Annotated[
         float | None,
@@ -36,6 +40,9 @@ def score(
     columns: ColumnNames = None,
     id_column: IdColumn = None,
     bad_rows: OnBadRows = BadRows.stop,
+    engine: EngineOption = None,
+    workers: WorkerCount = None,
+    address: ClusterAddress = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
     """Score every row: log-likelihood, best component, p-value, and whether it is an anomaly.
@@ -45,6 +52,8 @@ def score(
       streamgmm score run today.csv --id time --out scores.csv
 
       cat today.ndjson | streamgmm score run - --json --explain 2 | jq 'select(.anomaly)'
+
+      streamgmm score run s3://bucket/table --engine ray --workers 16 --address ray-head:6379 --out scores
     """
     from streamgmm.progress import live_line
     from streamgmm.runs.score import accepts_gaps, score_rows, typical_scores
@@ -55,6 +64,13 @@ def score(
 
     saved = load_model(model_path(model))
     contamination = contamination or float((saved.detector or {}).get("contamination", 0.01))
+    cluster = cluster_engine(engine, workers, address)
+    if cluster is not None:
+        if samples is not None or as_json:
+            raise CommandError("--engine ray scores all rows into a folder; remove --samples and --json.")
+        reading = {"columns": column_names(columns), "id_column": id_column, "skip_bad": bad_rows is BadRows.skip}
+        score_on_cluster(model_path(model), source, out, cluster, (contamination, explain), reading)
+        return
     opened = open_source(
         source,
         columns=column_names(columns),

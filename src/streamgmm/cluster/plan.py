@@ -82,4 +82,4 @@ def _runs(chosen: npt.NDArray[np.bool_]) -> list[list[int]]:
     [[0, 2], [3, 4]]
     """
     edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(np.int8), [0]])))
-    return edges.reshape(-1, 2).tolist()  # type: ignore[no-any-return]
+    return edges.reshape(-1, 2).tolist()

@@ -86,9 +86,7 @@ def reports_in_order(learned: list[LearnedShare], batch_size: int) -> Iterator[R
     ends = [np.cumsum([0, *share.facts["steps"]]) for share in learned]
     for piece in range(max(len(e) for e in ends) - 1):
         parts = [
-            (share, slice(e[piece], e[piece + 1]))
-            for share, e in zip(learned, ends, strict=True)
-            if piece + 1 < len(e)
+            (share, slice(e[piece], e[piece + 1])) for share, e in zip(learned, ends, strict=True) if piece + 1 < len(e)
         ]
         places = [np.arange(part.start, part.stop) * len(learned) + share.facts["replica"] for share, part in parts]
         order = np.argsort(np.concatenate(places))

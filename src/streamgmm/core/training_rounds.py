@@ -22,6 +22,7 @@ UNLIMITED = 1 << 60  # samples
 class TrainingRounds(TrainingView):
     """The part of a `Trainer` that any engine can call, here or on a cluster."""
 
+    n_skipped: int
     _bounds: Bounds
 
     @abstractmethod

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import secrets
 import socket
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -61,6 +63,30 @@ class RayEngine(ClusterEngine):
     def open(self, make: Callable[[], Learner[Any, Any]], width: str | None = None) -> RayWorkers:
         return RayWorkers(self, make, width)
 
+    def map(self, make: Callable[[], Callable[[int], Any]], items: Sequence[int]) -> Iterator[Any]:
+        ray, started = connect(self.address, self.workers)
+        try:
+            import ray.data as ray_data
+
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
+            ray_data.DataContext.get_current().enable_progress_bars = False
+            work = ray.put(make)  # kept here, so that workers that are replaced find it, too
+            rows = ray_data.from_items([{"item": int(i)} for i in items], override_num_blocks=len(items))
+            done = rows.map_batches(
+                _Mapper,
+                fn_constructor_args=([work],),
+                batch_size=1,
+                num_cpus=1,
+                compute=ray_data.ActorPoolStrategy(size=min(self.workers, len(items))),
+            )
+            for row in done.iter_rows():
+                yield json.loads(row["result"])
+        except ray.exceptions.RayTaskError as problem:
+            raise problem.cause from problem
+        finally:
+            if started:
+                ray.shutdown()
+
 
 class _Share(NamedTuple):
     """A share that a worker learns at present."""
@@ -88,8 +114,9 @@ class RayWorkers(Workers[Any, Any]):
     """
 
     def __init__(self, engine: RayEngine, make: Callable[[], Learner[Any, Any]], width: str | None = None) -> None:
-        self.count, self._engine, self._make = engine.workers, engine, make
+        self.count, self._engine = engine.workers, engine
         self._ray, self._started = connect(engine.address, engine.workers)
+        self._make = self._ray.put(make)  # it may hold rows
         self._actor_class = self._ray.remote(_Actor)
         self._actors: list[Any] = []
         self.pids: dict[int, int] = {}
@@ -226,6 +253,18 @@ class _Actor:
     def learn(self, start: RoundStart, task: Any) -> Any:
         """Learn a share."""
         return self._worker.learn(start, task)
+
+
+class _Mapper:
+    """A function on the machine of a worker; results are plain data."""
+
+    def __init__(self, place: list[Any]) -> None:
+        import ray
+
+        self._work = ray.get(place[0])()
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"result": [json.dumps(self._work(int(item))) for item in batch["item"]]}
 
 
 def common_width(machines: list[list[str]], wanted: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -89,6 +89,18 @@ class ClusterEngine(ABC):
             Vector width that all must use; None takes the widest that all have.
         """
 
+    @abstractmethod
+    def map(self, make: Callable[[], Callable[[int], Any]], items: Sequence[int]) -> Iterator[Any]:
+        """Yield what a function makes of each item, in any order; items of a worker that fails are tried again.
+
+        Parameters
+        ----------
+        make : callable
+            Makes the function, once for every worker.
+        items : sequence of int
+            What to call it with.
+        """
+
 
 @dataclass(frozen=True)
 class LocalCluster(ClusterEngine):
@@ -113,6 +125,9 @@ class LocalCluster(ClusterEngine):
         if width is not None:
             native.use_width(width)
         return LocalWorkers(self.workers, make, threads=self.threads)
+
+    def map(self, make: Callable[[], Callable[[int], Any]], items: Sequence[int]) -> Iterator[Any]:
+        return map(make(), items)
 
 
 class LocalWorkers(Workers[Any, Any]):

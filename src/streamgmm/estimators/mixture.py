@@ -18,16 +18,13 @@ from streamgmm.core.scaling import Scaling, warn_of_scale
 from streamgmm.core.settings import INITS, Settings, require_number
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import engine_for, thread_count
+from streamgmm.engines.workers import ClusterEngine
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
 from streamgmm.estimators.fitting import FitOptions, fit_rows
-from streamgmm.estimators.validation import (
-    refuse_changes,
-    refuse_unfit,
-    seed_of,
-    warn_of_scaling,
-)
-from streamgmm.estimators.weights import Weights, check_counts, portions
+from streamgmm.estimators.passes import learner
+from streamgmm.estimators.validation import check_engine, refuse_changes, refuse_unfit, seed_of, warn_of_scaling
+from streamgmm.estimators.weights import Weights, check_counts
 from streamgmm.storage import SavedModel, load_model, save_model
 
 FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]
@@ -97,6 +94,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         Number of threads; None is one, -1 all cores. As many replicas learn side by side and are merged at every check,
         so the result of training depends on this number (and on nothing else); answers do not. The number of replicas
         is fixed when training begins: a later change affects answers only.
+    engine : RayEngine or None, default=None
+        The cluster to learn on; None for this machine, with ``n_jobs`` threads. Giving both is an error.
     random_state : int, RandomState, Generator or None, default=None
         Randomness of the start, of shuffling and of samples.
     verbose : int, default=0
@@ -177,6 +176,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         n_epochs: int | str = "auto",
         shuffle: bool = True,
         n_jobs: int | None = None,
+        engine: ClusterEngine | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: int = 0,
     ) -> None:
@@ -204,6 +204,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
 
@@ -249,7 +250,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         rows = self._check_first_rows(X)
         weights = check_counts(sample_weight, len(rows))
         trainer = self._make_trainer(rows)
-        fit_rows(trainer, rows, weights, FitOptions(self.n_epochs, bool(self.shuffle), bool(self.verbose)))
+        options = FitOptions(self.n_epochs, bool(self.shuffle), bool(self.verbose), self.engine)
+        fit_rows(trainer, rows, weights, options)
         validate_data(self, X, reset=True, skip_check_array=True)
         self._take(trainer)
         return self
@@ -360,9 +362,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         if self.n_epochs != "auto":
             require_number("n_epochs", self.n_epochs, Integral, least=1)
         require_number("verbose", int(self.verbose), Integral, least=0)
-        if self.n_jobs is not None:
-            require_number("n_jobs", self.n_jobs, Integral)
-        thread_count(self.n_jobs)
+        check_engine(self.n_jobs, self.engine)
         if not isinstance(self.shuffle, bool | np.bool_):
             raise ValueError(f"shuffle is {self.shuffle!r}; expected True or False.")
 
@@ -386,8 +386,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
         """Learn from validated rows."""
-        for _, piece, shares in portions(rows, self._trainer.dtype, weights):
-            self._trainer.feed(piece, shares=shares, more=True)
+        with learner(self._trainer, rows, weights, self.engine) as one_pass:
+            list(one_pass(0, None))
         self._trainer.settle()
 
     def _take(self, trainer: Trainer) -> None:

@@ -73,7 +73,8 @@ class ClusterRun(TrainingRun):
         if options.passes is None and (not source.grows or isinstance(source, SeekableSource)):
             raise SourceError(f"workers cannot follow {source.name}; expected a Kafka topic.")
         super().__init__(folder, source, settings, Serial(), options, stop)
-        self._open, self._cluster, self._width = open_source, engine, None
+        self._open, self._cluster = open_source, engine
+        self._width: str | None = None
         self._length = RoundLength(engine.round_samples)
         self._left: dict[str, Any] = {}  # of the pass
         self._last_round_event = 0
@@ -158,16 +159,16 @@ class ClusterRun(TrainingRun):
         reader = ShareReader(self._reading(), in_order(self.source))
         reader.use(layout, slices)
         self._left = {**plan.position(), "end": end_of(layout)}
-        chunks = list(reader.chunks(layout, pieces))
-        for i, chunk in enumerate(chunks):
+        parts = list(reader.chunks(layout, pieces))
+        if parts:  # one chunk, because positions within a share are not known
+            whole = [np.concatenate([part[i] for part in parts]) for i in (0, 1)] if len(parts) > 1 else parts[0][:2]
+            bad = tuple(b for part in parts for b in part.bad)
             self._feature_names = self._feature_names or self.source.feature_names
-            if self.progress.epoch == 0:
-                self.progress.pass_rows += len(chunk.rows)
-            position = self._position(layout.number) if i == len(chunks) - 1 else self.progress.position
-            yield chunk._replace(position=position)
+            self.progress.pass_rows += len(whole[0]) if self.progress.epoch == 0 else 0
+            yield Chunk(whole[0], whole[1], self._position(layout.number, len(whole[0])), bad)
 
-    def _position(self, number: int) -> dict[str, Any]:
-        return {"row": self.progress.samples, "pass": number, **self._left}
+    def _position(self, number: int, more: int = 0) -> dict[str, Any]:
+        return {"row": self.progress.samples + more, "pass": number, **self._left}
 
     def _reading(self) -> Reading:
         trainer = self.trainer

@@ -183,8 +183,8 @@ def find_layout(source: Source, number: int, seed: int | None) -> Layout:
             "compressed text), or a Kafka topic.",
             Remedy.USE_ONE_MACHINE,
         )
-    blocks = source.stored_blocks() if seed is None else source.blocks()
-    return Layout(number, seed, _finer(blocks), source.row_bytes())
+    blocks = _finer(source.stored_blocks()) if seed is None else source.blocks()
+    return Layout(number, seed, blocks, source.row_bytes())
 
 
 def open_slices(source: Source, layout: Layout) -> Slices:
@@ -208,7 +208,7 @@ def open_slices(source: Source, layout: Layout) -> Slices:
 def _finer(blocks: Blocks) -> Blocks:
     """Cut short sources more finely, so that there is something for every reader."""
     rows = blocks.rows
-    if blocks.offsets is not None or len(rows) > FEWEST or blocks.files is not None:
+    if blocks.offsets is not None or len(rows) > FEWEST:
         return blocks
     even: npt.NDArray[np.int64] = np.linspace(rows[0], rows[-1], FEWEST + 1).astype(np.int64)
     return blocks._replace(rows=np.union1d(rows, even))
