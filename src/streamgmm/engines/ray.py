@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import socket
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -163,18 +162,15 @@ class RayWorkers(Workers[Any, Any]):
             raise _too_small(start, self.count) from problem
         found: list[Any] = [None] * len(tasks)
         pending = {self._submit(r, place, task): _Share(r, 1) for r, task in enumerate(tasks)}
-        patience = time.monotonic() + self._engine.timeout
         while pending:
-            left = max(0.0, patience - time.monotonic())
-            done, _ = self._ray.wait(list(pending), num_returns=1, timeout=left, fetch_local=True)
-            lost = [pending.pop(answer) for answer in done if not self._receive(answer, pending[answer], found)]
-            if not done:  # all others have answered long ago
-                lost = [pending.pop(answer) for answer in list(pending)]
-            else:
-                patience = time.monotonic() + self._engine.timeout
-                for answer in done:
-                    pending.pop(answer, None)
-            for worker, attempt in lost:
+            # each answer gives the others as much time again
+            done, _ = self._ray.wait(list(pending), num_returns=1, timeout=self._engine.timeout)
+            late = [] if done else list(pending)
+            lost = [a for a in done if not self._receive(a, pending[a], found)] + late
+            failed = [pending[answer] for answer in lost]
+            for answer in (*done, *late):
+                del pending[answer]
+            for worker, attempt in failed:
                 if attempt == ATTEMPTS:
                     raise _failing(worker)
                 self._replace(worker)
