@@ -75,6 +75,7 @@ def test_the_run_tells_about_its_rounds(rows: Path, tmp_path: Path) -> None:
     run = go(start(tmp_path / "run", rows, LocalCluster(2)))
     found = [e for e in events.read(run.folder / "events.jsonl") if e["kind"] == "round"]
     assert all(len(event["workers"]) == 2 for event in found)
+    assert [event["left"] for event in found] == sorted((event["left"] for event in found), reverse=True)
     assert run.record.cluster is not None
     assert run.record.cluster["width"] == native.width()
     assert run.record.cluster["round"]["chosen"]

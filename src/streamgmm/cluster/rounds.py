@@ -31,12 +31,15 @@ class RoundReport(NamedTuple):
         What became of each share.
     seconds, merge_seconds : float
         How long the round took in all, and how long merging took.
+    left : int
+        Rows of the pass that are not learned yet, as far as they are known.
     """
 
     checks: list[Check]
     outcomes: list[Outcome]
     seconds: float
     merge_seconds: float
+    left: int
 
     @property
     def rows(self) -> int:
@@ -119,4 +122,4 @@ def learn_round(
     longest = max(outcome.learned.samples for outcome in outcomes)
     if longest:
         length.observe(done - began - busiest, busiest / longest)
-    return RoundReport(checks, outcomes, done - began, done - merging)
+    return RoundReport(checks, outcomes, done - began, done - merging, plan.rows_left)

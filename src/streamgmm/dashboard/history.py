@@ -27,6 +27,8 @@ class History:
         What the run said about itself when it started.
     last : dict
         The latest event that has a number of samples.
+    round : dict
+        The latest event about a round of a cluster.
     step : int
         Checks per point.
     """
@@ -35,6 +37,7 @@ class History:
     marks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     last: dict[str, Any] = field(default_factory=dict)
+    round: dict[str, Any] = field(default_factory=dict)
     step: int = 1
     _n_checks: int = 0
     _rate_from: tuple[float, float] = (0.0, 0.0)  # samples and seconds at which the current rate begins
@@ -52,6 +55,8 @@ class History:
         if kind == "start":
             self.facts = {k: v for k, v in event.items() if isinstance(v, str | int | float)}
             self._rate_from = (0.0, _number(event.get("seconds", 0.0)))
+        if kind == "round":
+            self.round = event
         if kind in MARKED:
             self._mark(event)
         if not isinstance(event.get("samples"), int):

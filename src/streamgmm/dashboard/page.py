@@ -20,6 +20,7 @@ from streamgmm.dashboard.boards import Board
 from streamgmm.dashboard.colours import BLUE, GREEN, MARKS, ORANGE, PURPLE, apply_colours
 from streamgmm.dashboard.follower import Follower, Model
 from streamgmm.dashboard.history import COLUMNS, History
+from streamgmm.dashboard.workers import worker_facts
 
 TEMPLATE = (Path(__file__).parent / "page.html").read_text(encoding="utf8")
 LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", "learning_rate": "learning rate"}
@@ -238,6 +239,7 @@ def facts_html(follower: Follower) -> str:
             scaled = ", of scaled data" if model is not None and model.scaling != "none" else ""
             facts["log-likelihood"] = f"{last['max_component']:,.1f} nats (max-component{scaled})"
         facts["live components"] = str(last.get("live", "–"))
+    facts |= worker_facts(history.round)
     drifts = [m["samples"] for m in history.marks if m.get("kind") == "drift" and isinstance(m.get("samples"), int)]
     if drifts:
         facts["drift at"] = ", ".join(f"{d:,}" for d in drifts[-5:])

@@ -246,5 +246,6 @@ class ClusterRun(TrainingRun):
             workers=workers,
             round_seconds=round(report.seconds, 4),
             merge_seconds=round(report.merge_seconds, 4),
+            left=report.left,
             replaced=self.replaced,
         )
