@@ -102,7 +102,7 @@ def test_rounds_grow_with_the_training() -> None:
     for size in (800, 8_000, 55_200):
         trainer.feed(x[:size])
         found.append(RoundLength(2000).next_round(trainer, replicas=2))
-    assert found == [100, 1100, 4000]  # an eighth of the samples learned, up to two shares of 2000
+    assert found == [50, 550, 4000]  # a sixteenth of the samples learned, up to two shares of 2000
 
 
 def test_round_length_follows_what_a_round_costs() -> None:

@@ -10,7 +10,7 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.errors import SettingError
 
 MERGING = 0.1  # largest share of the time that sending and merging may take
-GROWTH = 8  # a round has at most one sample for so many learned before, however cheap that would be
+GROWTH = 16  # a round has at most one sample for so many learned before, however cheap more would be
 SHORTEST, LONGEST = 100, 1_000_000  # samples of a replica in a round, unless a number is given
 
 
