@@ -134,6 +134,19 @@ class TestPublicFunctions:
         with pytest.raises(ModelFileError, match="the start of a round; expected a learned share"):
             merge_round(model, start, [start])
 
+    def test_a_replica_that_cannot_be(self) -> None:
+        trainer = self.begun().trainer_
+        start = trainer.begin_round(1)
+        for name, value, complaint in (("means", np.nan, "not finite"), ("logits", None, "lacks the tensor")):
+            learned = shares.learn_share(start, 0, self.x[2000:2100])
+            if value is None:
+                del learned.tensors[f"replica.parameters.{name}"]
+            else:
+                learned.tensors[f"replica.parameters.{name}"][0, 0] = value
+            with pytest.raises(ValueError, match=complaint):
+                trainer.merge_round(start, [learned])
+        assert trainer.n_samples == 2000
+
     def test_a_model_that_knows_no_scale_yet(self) -> None:
         model = StreamingGaussianMixture(9, random_state=0).partial_fit(self.x[:1])
         assert begin_round(model, replicas=2)  # one row is enough to begin, if all is known that there is

@@ -75,10 +75,17 @@ def learned_replicas(template: Replica, start: RoundStart, learned: list[Learned
         raise ValueError(f"shares of replicas {numbers} arrived; expected each from 0 to {start.replicas - 1} once.")
     if any(share.facts["round"] != start.facts["round"] for share in learned):
         raise ValueError("a share belongs to another round; merge what was learned from the start of this one.")
-    return [
-        template.restored({n.removeprefix("replica."): v for n, v in share.tensors.items() if n.startswith("replica.")})
-        for share in learned
-    ]
+    return [_replica(template, share) for share in learned]
+
+
+def _replica(template: Replica, share: LearnedShare) -> Replica:
+    own = {n.removeprefix("replica."): v for n, v in share.tensors.items() if n.startswith("replica.")}
+    if any(v.dtype.kind == "f" and not np.isfinite(v).all() for n, v in own.items() if n != "frame"):
+        raise ValueError(f"replica {share.facts['replica']} holds numbers that are not finite; learn its share again.")
+    try:
+        return template.restored(own)
+    except KeyError as problem:
+        raise ValueError(f"replica {share.facts['replica']} lacks the tensor {problem}.") from problem
 
 
 def reports_in_order(learned: list[LearnedShare], batch_size: int) -> Iterator[Report]:
