@@ -21,7 +21,7 @@ from streamgmm.runs.cluster_score import ScoreJob, score_parts
 from streamgmm.runs.options import RunOptions
 from streamgmm.sources import open_source
 
-FEATURES, COMPONENTS, ROWS = 3072, 64, 60_000
+FEATURES, COMPONENTS, ROWS = 3072, 64, 100_000
 ALONE = """
 import sys, time
 import numpy as np

@@ -22,7 +22,8 @@ X = np.random.default_rng(0).normal(0, 1, (3000, 4)).astype(np.float32)
 class Lengths(Slices):
     """Slices of given lengths, without rows."""
 
-    def __init__(self, lengths: list[int]) -> None:
+    def __init__(self, lengths: list[int], together: int = 1) -> None:
+        self.together = together
         self.starts, self.ends = np.zeros(len(lengths), np.int64), np.array(lengths, np.int64)
 
     def read(self, piece: Piece) -> Chunk:
@@ -33,11 +34,12 @@ class Lengths(Slices):
     lengths=st.lists(st.integers(0, 50), min_size=1, max_size=30),
     rounds=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 60)), min_size=1, max_size=8),
     batch_size=st.integers(1, 5),
+    together=st.integers(1, 4),
 )
 def test_every_row_once_however_many_workers_continue(
-    lengths: list[int], rounds: list[tuple[int, int]], batch_size: int
+    lengths: list[int], rounds: list[tuple[int, int]], batch_size: int, together: int
 ) -> None:
-    slices, position, seen = Lengths(lengths), None, [np.zeros(n, int) for n in lengths]
+    slices, position, seen = Lengths(lengths, together), None, [np.zeros(n, int) for n in lengths]
     turn = 0
     while (plan := PassPlan(slices, position)).rows_left:
         workers, rows = rounds[turn % len(rounds)]
@@ -54,6 +56,14 @@ def test_shares_are_even_and_in_whole_steps() -> None:
     plan = PassPlan(Lengths([100] * 6))
     sizes = [sum((p.stop or 100) - p.first for p in share) for share in plan.deal(3, 70, batch_size=4)]
     assert sizes == [24, 24, 24]
+
+
+def test_slices_that_are_loaded_together_have_one_reader_except_the_last() -> None:
+    shares = PassPlan(Lengths([10] * 20, together=4)).deal(2, 1000)
+    assert [[piece.slice for piece in share] for share in shares] == [
+        [0, 1, 2, 3, 8, 9, 10, 11, 16, 18],
+        [4, 5, 6, 7, 12, 13, 14, 15, 17, 19],
+    ]
 
 
 def write(folder: Path, kind: str) -> str:

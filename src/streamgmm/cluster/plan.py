@@ -13,8 +13,9 @@ from streamgmm.sources.slices import Piece, Slices
 class PassPlan:
     """What of a pass is still to be learned.
 
-    Worker r of R reads the slices r, r + R, r + 2R, …, each from its start to its end. What is left is known slice by
-    slice, so a pass may continue with another number of workers.
+    Worker r of R reads the slices r, r + R, r + 2R, …, each from its start to its end. Slices that are read together
+    have the same worker, except for the last ones, which are shared out evenly. What is left is known slice by slice,
+    so a pass may continue with another number of workers.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class PassPlan:
         self._slices.refresh()
 
     def deal(self, workers: int, rows: int, batch_size: int = 1) -> list[list[Piece]]:
-        """Give each worker its share of the next rows; shares are shorter where there are not enough rows left.
+        """Give each worker that has rows left its share of the next ones; the last shares of a worker are shorter.
 
         Parameters
         ----------
@@ -53,12 +54,13 @@ class PassPlan:
         batch_size : int, default=1
             Samples of a step: shares are whole steps.
         """
-        steps = -(-rows // batch_size)
-        return [self._take(range(r, steps, workers), workers, batch_size) for r in range(workers)]
+        steps, readers = -(-rows // batch_size), self._workers(workers)
+        busy = np.unique(readers[self._places < self._slices.ends]).tolist()
+        wanted = {r: len(range(turn, steps, len(busy))) * batch_size for turn, r in enumerate(busy)}
+        return [self._take(np.flatnonzero(readers == r), wanted.get(r, 0)) for r in range(workers)]
 
-    def _take(self, steps: range, workers: int, batch_size: int) -> list[Piece]:
-        wanted, found = len(steps) * batch_size, list[Piece]()
-        own = np.arange(steps.start, len(self._places), workers)
+    def _take(self, own: npt.NDArray[np.int64], wanted: int) -> list[Piece]:
+        found = list[Piece]()
         for number in own[self._places[own] < self._slices.ends[own]].tolist():
             if not wanted:
                 break
@@ -67,6 +69,13 @@ class PassPlan:
             found.append(Piece(number, first, None if stop == end and not self._grows else stop))
             self._places[number], wanted = stop, wanted - (stop - first)
         return found
+
+    def _workers(self, count: int) -> npt.NDArray[np.int64]:
+        """Return who reads each slice."""
+        numbers = np.arange(len(self._places))
+        together = numbers // self._slices.together
+        n_groups = int(together[-1]) + 1 if len(together) else 0
+        return np.where(together < n_groups - n_groups % count, together % count, numbers % count)
 
     def position(self) -> dict[str, Any]:
         """Return what was learned as plain data: runs of finished slices, and where others stand."""

@@ -53,10 +53,13 @@ class Slices(ABC):
     ----------
     starts, ends : ndarray of shape (n,)
         Place of the first row of each slice and of the row after its last one, as far as they are known now.
+    together : int
+        Number of consecutive slices that one reader should read, because they are loaded together.
     """
 
     starts: Numbers
     ends: Numbers
+    together: int = 1
 
     @abstractmethod
     def read(self, piece: Piece) -> Chunk:
@@ -104,7 +107,7 @@ class FileSlices(Slices):
             self._buffers = list(self._segment.cut(layout.seed, count))
             self._parts = -(-FEWEST // len(self._buffers)) if len(self._buffers) < FEWEST else 1
             sizes = np.concatenate([np.diff(self._cuts(b.end - b.begin)) for b in self._buffers])
-        self.starts, self.ends = np.zeros(len(sizes), np.int64), sizes.astype(np.int64)
+        self.starts, self.ends, self.together = np.zeros(len(sizes), np.int64), sizes.astype(np.int64), self._parts
 
     def read(self, piece: Piece) -> Chunk:
         number, part = divmod(piece.slice, self._parts)
