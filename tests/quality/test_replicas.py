@@ -9,7 +9,7 @@ from streamgmm.engines.workers import LocalCluster
 from tests.quality.data import images
 
 
-@pytest.mark.parametrize(("replicas", "most"), [(2, 0.01), (8, 0.01), (64, 0.03)])
+@pytest.mark.parametrize(("replicas", "most"), [(2, 0.01), (8, 0.01), pytest.param(64, 0.03, marks=pytest.mark.soak)])
 def test_replicas_cost_little(replicas: int, most: float) -> None:
     """Features in [0, 1] as they are: without a cap, chance moves results by more than replicas do."""
     x, test = images("fashionmnist")
