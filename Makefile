@@ -15,11 +15,11 @@ test: $(VENV)/.developed lint
 	$(BIN)/python -m pytest -m "not soak and not services" -n 2 --dist loadfile
 	@echo "Tests that need a browser or a broker: make test-services"
 
-# What needs a browser or a broker; where one is missing, its tests are skipped with the reason.
-test-services: $(VENV)/.developed
+# What needs a browser, a broker or a cluster; where one is missing, its tests are skipped with the reason.
+test-services: $(VENV)/.clustered
 	$(BIN)/python -m pytest -m "services and not soak" -n 2 --dist loadfile
 
-soak: $(VENV)/.developed
+soak: $(VENV)/.clustered
 	$(BIN)/python -m pytest -m soak -s tests
 
 # Peers that are missing are named in the report; PyTorch is large, so it is left to you: pip install torch
@@ -80,6 +80,11 @@ $(VENV)/.developed: $(BIN)/python $(SOURCES)
 	@echo "Installing streamgmm with its tools into $(VENV): the first time this takes a minute or two."
 	$(PIP) install --editable ".[all,dev]"
 	@touch $@ $(VENV)/.installed
+
+# Ray is large, and only these tests need it.
+$(VENV)/.clustered: $(VENV)/.developed
+	$(PIP) install "ray[data]>=2.52"
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist

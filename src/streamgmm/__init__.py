@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from streamgmm.core.rules import Rule as Rule
     from streamgmm.core.rules import StochasticEM as StochasticEM
     from streamgmm.core.rules import register_rule as register_rule
+    from streamgmm.engines.ray import RayEngine as RayEngine
+    from streamgmm.errors import ClusterError as ClusterError
     from streamgmm.errors import DataWarning as DataWarning
     from streamgmm.errors import ModelFileError as ModelFileError
     from streamgmm.errors import SourceError as SourceError
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from streamgmm.estimators.mixture import StreamingGaussianMixture as StreamingGaussianMixture
     from streamgmm.estimators.river import OnlineAnomalyDetector as OnlineAnomalyDetector
     from streamgmm.estimators.river import OnlineMixture as OnlineMixture
+    from streamgmm.estimators.rounds import begin_round as begin_round
+    from streamgmm.estimators.rounds import learn_share as learn_share
+    from streamgmm.estimators.rounds import merge_round as merge_round
     from streamgmm.layers import DeepStreamingMixture as DeepStreamingMixture
     from streamgmm.layers import Fold as Fold
     from streamgmm.layers import Pool as Pool
@@ -50,6 +55,11 @@ _MODULES = {
     "StochasticEM": "streamgmm.core.rules",
     "Rule": "streamgmm.core.rules",
     "register_rule": "streamgmm.core.rules",
+    "RayEngine": "streamgmm.engines.ray",
+    "begin_round": "streamgmm.estimators.rounds",
+    "learn_share": "streamgmm.estimators.rounds",
+    "merge_round": "streamgmm.estimators.rounds",
+    "ClusterError": "streamgmm.errors",
     "StreamGMMError": "streamgmm.errors",
     "SourceError": "streamgmm.errors",
     "ModelFileError": "streamgmm.errors",
@@ -70,9 +80,14 @@ __all__ = [  # noqa: RUF022 (by what they are)
     "StochasticEM",
     "Rule",
     "register_rule",
+    "RayEngine",
+    "begin_round",
+    "learn_share",
+    "merge_round",
     "StreamGMMError",
     "SourceError",
     "ModelFileError",
+    "ClusterError",
     "DataWarning",
     "__version__",
 ]

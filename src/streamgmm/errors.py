@@ -3,6 +3,7 @@
     StreamGMMError
     ├── SourceError      data that cannot be read
     ├── AlertError       alerts that cannot be delivered
+    ├── ClusterError     a cluster that cannot be used
     └── ModelFileError   a file that cannot be used as a model
 
 All of them are also a ``ValueError``. Wrong arguments and unsuitable arrays stay plain ``ValueError``.
@@ -33,6 +34,7 @@ class Remedy(Enum):
     RAISE_PRECISION_MAX = "Scale the data with sklearn.preprocessing.StandardScaler, or adjust precision_max."
     KEEP_ORDER = 'Read it in its order with shuffle="no".'
     KEEP_VERSIONS = "Keep some with RunOptions(keep=10)."
+    USE_ONE_MACHINE = "Learn it on one machine, with engine=None."
     CHANGE_PORT = "Choose another port."
     CHANGE_METRICS_PORT = "Choose another port for the metrics, or 0 for a free one."
 
@@ -67,6 +69,10 @@ class AlertError(StreamGMMError):
 
 class ModelFileError(StreamGMMError):
     """A file that cannot be used as a model."""
+
+
+class ClusterError(StreamGMMError):
+    """A cluster that cannot be reached or used."""
 
 
 class SettingError(ValueError):

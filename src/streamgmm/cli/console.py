@@ -31,6 +31,7 @@ OPTIONS = {
     Remedy.WRITE_TEXT: "Choose a .csv or .ndjson file for --out.",
     Remedy.RAISE_PRECISION_MAX: "Learn data in any units with --scale auto, or adjust --precision-max.",
     Remedy.KEEP_ORDER: "Learn its rows in their order with --shuffle no.",
+    Remedy.USE_ONE_MACHINE: "Learn it on one machine, without --engine ray.",
     Remedy.CHANGE_PORT: "Choose another port with --port.",
     Remedy.CHANGE_METRICS_PORT: "Choose another port with --metrics-port; 0 takes a free one.",
     Remedy.KEEP_VERSIONS: "Train with --keep 10 to have some.",

@@ -51,6 +51,14 @@ ON_RESUME = {
     "dashboard": TAKEN,
     "port": TAKEN,
     "metrics_port": TAKEN,
+    # where it learns; the run itself refuses to change the kind of its engine
+    "engine": TAKEN,
+    "workers": TAKEN,
+    "address": TAKEN,
+    "round_samples": TAKEN,
+    # the form of components
+    "covariance": "covariances of one form say nothing about those of another",
+    "rank": "factors have been learned together",
 }
 """For each option that a run may be resumed with: the reason why a change is refused, or `TAKEN`."""
 
@@ -106,6 +114,8 @@ def options_of(saved: SavedModel, record: RunRecord) -> dict[str, Any]:
     settings, scaling = saved.trainer.settings, saved.scaling
     return {
         "components": saved.trainer.n_components,
+        "covariance": settings.covariance_type,
+        "rank": settings.rank,
         "rule": saved.trainer.rule.name,
         "scale": settings.scale if scaling is None else scaling.kind,
         "precision_max": settings.precision_max,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamgmm.cli import console
+from streamgmm.cli.cluster import ClusterAddress, EngineOption, WorkerCount, cluster_engine, score_on_cluster
 from streamgmm.cli.config import ConfigFile
 from streamgmm.cli.console import MOST_BAD, CommandError
 from streamgmm.cli.options import BadRows, ColumnNames, IdColumn, ModelPath, OnBadRows, SourceName, column_names
@@ -27,7 +28,10 @@ def score(
     source: SourceName,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .csv, .ndjson or .parquet file; '-' is standard output. [default: standard output]"),
+        typer.Option(
+            help="A .csv, .ndjson or .parquet file, or a folder of Parquet files with --engine ray; '-' is standard "
+            "output. [default: standard output]"
+        ),
     ] = None,
     contamination: Annotated[
         float | None,
@@ -52,6 +56,9 @@ def score(
     columns: ColumnNames = None,
     id_column: IdColumn = None,
     bad_rows: OnBadRows = BadRows.stop,
+    engine: EngineOption = None,
+    workers: WorkerCount = None,
+    address: ClusterAddress = None,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
@@ -68,6 +75,8 @@ def score(
       streamgmm score run sensors.csv --follow --json
 
       streamgmm score run batch.csv --fail-on-anomaly --quiet > /dev/null || echo "look at this batch"
+
+      streamgmm score run s3://bucket/table --engine ray --workers 16 --address ray-head:6379 --out scores
     """
     from streamgmm.monitoring import is_unlikely
     from streamgmm.progress import live_line
@@ -77,10 +86,20 @@ def score(
     from streamgmm.storage.run_folder import model_path
 
     path = None if out is None or str(out) == "-" else out
-    check_out(path, source, follow)
+    if engine is None:
+        check_out(path, source, follow)
     latest = LatestModel(model_path(model))
     saved = latest.saved
     contamination = contamination or float((saved.detector or {}).get("contamination", 0.01))
+    cluster = cluster_engine(engine, workers, address)
+    if cluster is not None:
+        if samples is not None or as_json or follow or fail_on_anomaly:
+            raise CommandError(
+                "--engine ray scores all rows into a folder; remove --samples, --json, --follow and --fail-on-anomaly."
+            )
+        reading = {"columns": column_names(columns), "id_column": id_column, "skip_bad": bad_rows is BadRows.skip}
+        score_on_cluster(model_path(model), source, out, cluster, (contamination, explain), reading)
+        return
     with console.sigterm_as_interrupt():  # a pipe may be silent for long
         opened = open_source(
             source,

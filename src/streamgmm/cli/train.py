@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamgmm.cli import console
+from streamgmm.cli.cluster import (
+    ClusterAddress,
+    EngineOption,
+    RoundSamples,
+    WorkerCount,
+    absolute,
+    cluster_engine,
+    require_same_engine,
+    worker_lines,
+)
 from streamgmm.cli.config import ConfigFile, write_settings
 from streamgmm.cli.console import CommandError
 from streamgmm.cli.options import (
@@ -93,6 +104,10 @@ def train(
         Missing, typer.Option(help="Missing values: raise an error, learn from the other features, or skip the row.")
     ] = Missing.error,
     jobs: Annotated[int, typer.Option(help="Number of threads; -1 uses all cores.")] = 1,
+    engine: EngineOption = None,
+    workers: WorkerCount = None,
+    address: ClusterAddress = None,
+    round_samples: RoundSamples = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Samples between two checkpoints.")] = 100_000,
     keep: Keep = 0,
     no_rows: NoRows = False,
@@ -125,11 +140,14 @@ def train(
       streamgmm train mqtt://broker/plant/# --follow --missing learn --out run
 
       streamgmm train --config run.toml --out run --keep 20 --metrics-port 9108
+
+      streamgmm train s3://bucket/table --engine ray --workers 16 --address ray-head:6379 --out run
     """
     from streamgmm.cli.live_page import LIVE_SECONDS, live_page
     from streamgmm.core.settings import Settings
     from streamgmm.engines import engine_for, thread_count
     from streamgmm.progress import live_line
+    from streamgmm.runs.cluster_run import ClusterRun
     from streamgmm.runs.metrics import figures_of
     from streamgmm.runs.options import RunOptions
     from streamgmm.runs.train import TrainingRun
@@ -154,7 +172,8 @@ def train(
         settings.check()
         settings = _with_scale(settings, scale)
         settings.check()
-        engine = engine_for(thread_count(jobs))
+        threads = engine_for(thread_count(jobs))
+    cluster = cluster_engine(engine, workers, address, round_samples, jobs)
     with locked(out):
         with console.warnings_as_lines():
             known = latest_checkpoint(out) if resume else None
@@ -164,9 +183,11 @@ def train(
             kept.apply(known[0].trainer)
             missing, count = Missing(kept.values["missing"]), count or known[1].passes or 1
             seed = kept.values["seed"]
+            require_same_engine(known[1], cluster)
         with console.sigterm_as_interrupt():  # a pipe may be silent for long
-            opened = open_source(
-                source,
+            open_again = partial(
+                open_source,
+                source if cluster is None else absolute(source),
                 columns=column_names(columns),
                 id_column=id_column,
                 skip_bad=bad_rows is BadRows.skip,
@@ -175,6 +196,7 @@ def train(
                 seed=seed,
                 reader=reader_name(out),
             )
+            opened = open_again()
         if passes not in (None, "auto", "1") and not follow and not opened.rereadable:
             raise CommandError(f"{opened.name} can be read only once; --passes {passes} needs a file.")
         if follow and not opened.grows:
@@ -196,7 +218,10 @@ def train(
             closing(opened),
             console.stop_on_signals() as stopped,
         ):
-            run = TrainingRun(out, opened, settings, engine, options)
+            if cluster is None:
+                run = TrainingRun(out, opened, settings, threads, options)
+            else:
+                run = ClusterRun(out, open_again, settings, cluster, options)
 
             def stop() -> bool:
                 note_figures(lambda: figures_of(run))
@@ -231,6 +256,8 @@ def train(
         typer.echo(json.dumps(_result(run)))
     else:
         _say_result(run)
+        for line in worker_lines(run) if isinstance(run, ClusterRun) else ():
+            console.say(line)
 
 
 def _with_scale(settings: Settings, scale: Scale | None) -> Settings:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import Named, State
-from streamgmm.native import FRAME_ROWS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
+from streamgmm.native import FRAME_ROWS, FRAME_SUMS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
     from streamgmm.core.rules.base import Context, Rule
@@ -90,6 +91,33 @@ class Round(NamedTuple):
     def column(self, name: str) -> npt.NDArray[np.float64]:
         """Return a field of the rule's state, one number per component and replica: (K, R)."""
         return np.stack([getattr(r.state, name) for r in self.replicas], axis=1)
+
+
+Merging = Callable[[Callable[[range], None], list[range]], object]
+"""Calls a function for each of some ranges of components, in any order or at the same time."""
+
+
+def one_after_another(merge: Callable[[range], None], ranges: list[range]) -> None:
+    """Merge all components on the calling thread."""
+    for rows in ranges:
+        merge(rows)
+
+
+def merge_replicas(rule: Rule[Any], done: Round, out: Replica, run: Merging = one_after_another) -> None:
+    """Set ``out`` to what all replicas of a round have learned together.
+
+    The ranges follow from the number of replicas, because sums may depend on the range in their last bit.
+    """
+    parts = len(done.replicas)
+    cuts = [len(out.parameters) * i // parts for i in range(parts + 1)]
+    run(lambda rows: rule.merge(done, out, rows), [range(*cut) for cut in pairwise(cuts)])
+    typical, damped = [r.typical_loss for r in done.replicas], done.start.typical_loss[4]
+    out.typical_loss[:] = np.mean(typical, axis=0)
+    out.typical_loss[4] = damped + sum(own[4] - damped for own in typical)
+    if out.frame is not None and done.start.frame is not None:
+        before = done.start.frame[FRAME_SUMS:]
+        added = sum(r.frame[FRAME_SUMS:] - before for r in done.replicas if r.frame is not None)
+        out.frame[FRAME_SUMS:] = before + added
 
 
 class Engine(ABC):

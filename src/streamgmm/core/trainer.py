@@ -26,14 +26,14 @@ from streamgmm.core.settings import DEFAULT_CAP, Settings
 from streamgmm.core.standardisation import Standardisation, bounds_of_samples
 from streamgmm.core.state import Named
 from streamgmm.core.tensors import Tensors
-from streamgmm.core.training_view import TrainingView
+from streamgmm.core.training_rounds import TrainingRounds
 from streamgmm.native import TYPICAL_NUMBERS, Rows, Samples, Steps
 
 NO_INITS: dict[str, Any] = {"weights_init": None, "means_init": None, "precisions_init": None}
 REHEATED = 0.2  # width after a drift, as a share of the widest
 
 
-class Trainer(TrainingView):
+class Trainer(TrainingRounds):
     """Trains a mixture, one chunk at a time.
 
     Parameters
@@ -249,14 +249,19 @@ class Trainer(TrainingView):
         context, moved = self._context(shrunk), False
         if not self.engine.skips_check(self.rule, self._main, self._engine_state, context):
             self._end_round()
-            moved = self.rule.check(self._main.state, self.parameters, context)
-            if self._standard is not None:
-                self._standard.update(self._main, self._control)
+            moved = self._check_rule(context)
         changed = self._control.detect_drift(moved)
         if changed:
             self._end_round()
             self._respond_to_drift()
         return self._control.check(self.learning_rate, shrunk, changed, self._offset)
+
+    def _check_rule(self, context: Context) -> bool:
+        """Let the rule end a period, and look at the frame; return whether components have moved."""
+        moved = self.rule.check(self._main.state, self.parameters, context)
+        if self._standard is not None:
+            self._standard.update(self._main, self._control)
+        return moved
 
     def _respond_to_drift(self) -> None:
         if not self.settings.reheat:

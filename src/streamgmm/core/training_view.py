@@ -98,11 +98,6 @@ class TrainingView(ABC):
         return self._control.samples + len(self._pending) + waiting
 
     @property
-    def only_rows(self) -> bool:
-        """Whether nothing is learned yet: rows wait until there are enough of them for a frame."""
-        return self._standard is not None and self._standard.warming_up
-
-    @property
     def n_pending(self) -> int:
         """Samples that wait for the rest of their batch."""
         return len(self._pending)
@@ -116,6 +111,11 @@ class TrainingView(ABC):
     def sigma(self) -> float:
         """Width of the annealing."""
         return self._control.sigma
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether rows still wait for the first frame, so that no round can begin."""
+        return self._standard is not None and self._standard.warming_up
 
     @property
     def annealed(self) -> bool:

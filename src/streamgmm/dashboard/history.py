@@ -40,6 +40,8 @@ class History:
         What the run said about itself when it started, or when it was given another source.
     last : dict
         The latest event that has a number of samples.
+    round : dict
+        The latest event about a round of a cluster.
     step : int
         Checks per point.
     totals : Totals or None
@@ -51,6 +53,7 @@ class History:
     marks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     last: dict[str, Any] = field(default_factory=dict)
+    round: dict[str, Any] = field(default_factory=dict)
     step: int = 1
     totals: Totals | None = None
     _totals: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TOTALS})
@@ -71,6 +74,8 @@ class History:
             self.facts = {k: v for k, v in event.items() if isinstance(v, str | int | float)}
         if kind == "start":
             self._rate_from = (0.0, _number(event.get("seconds", 0.0)))
+        if kind == "round":
+            self.round = event
         if kind in MARKED:
             self._mark(event)
         if not isinstance(event.get("samples"), int):

@@ -10,6 +10,7 @@ from typing import Any
 from streamgmm.core.explanation import Reason
 from streamgmm.dashboard.alerts import Incident
 from streamgmm.dashboard.follower import Follower, Model
+from streamgmm.dashboard.workers import worker_facts
 from streamgmm.plots.labels import row_name, short_number, short_text
 
 COLUMNS = "value, usual range and share of each reason"
@@ -127,6 +128,7 @@ def facts_html(follower: Follower) -> str:
             scaled = ", of scaled data" if model is not None and model.scaling != "none" else ""
             facts["log-likelihood"] = f"{last['max_component']:,.1f} nats (max-component{scaled})"
         facts["live components"] = str(last.get("live", "–"))
+    facts |= worker_facts(history.round)
     if (totals := history.totals) is not None and totals.judged:
         expected = "" if totals.expected is None else f"; {totals.expected:.2%} of typical rows are expected to be"
         flagged = f"{totals.flagged:,} ({totals.flagged / totals.judged:.2%}) flagged{expected}"

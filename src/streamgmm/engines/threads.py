@@ -6,18 +6,17 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.covariance import Bounds, Work
-from streamgmm.core.engine import Engine, Replica, Round
+from streamgmm.core.engine import Engine, Replica, Round, merge_replicas
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.state import Named
-from streamgmm.native import FRAME_SUMS, Samples, Steps, Turn
+from streamgmm.native import Samples, Steps, Turn
 
 LONG_ROUND = 1000  # samples per replica: merging costs about as much as scoring twenty of them
 In = TypeVar("In")
@@ -91,16 +90,7 @@ class Threads(Engine):
             return
         taken = [len(range(r, state.turn, self.count)) for r in range(self.count)]
         done = Round(state.start, state.replicas, taken, bounds)
-        cuts = [len(main.parameters) * i // self.count for i in range(self.count + 1)]
-        ranges = [range(*cut) for cut in pairwise(cuts)]
-        run_all(self.count, lambda rows: rule.merge(done, main, rows), ranges)
-        typical, damped = [r.typical_loss for r in state.replicas], state.start.typical_loss[4]
-        main.typical_loss[:] = np.mean(typical, axis=0)
-        main.typical_loss[4] = damped + sum(own[4] - damped for own in typical)
-        if main.frame is not None and state.start.frame is not None:
-            before = state.start.frame[FRAME_SUMS:]
-            added = sum(r.frame[FRAME_SUMS:] - before for r in state.replicas if r.frame is not None)
-            main.frame[FRAME_SUMS:] = before + added
+        merge_replicas(rule, done, main, partial(run_all, self.count))
 
     def skips_check(self, rule: Rule[Any], main: Replica, state: RoundState, context: Context) -> bool:
         # replicas must not forget where they started

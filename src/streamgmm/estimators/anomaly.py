@@ -160,7 +160,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
         trainer, start = self.mixture_.trainer_, 0
         while start < len(rows):
-            part = slice(start, start + self._monitor.until_step)
+            together = len(rows) if self.mixture_.engine is not None else self._monitor.until_step
+            part = slice(start, start + together)
             counts = None if weights is None else weights[part]
             if counts is None or counts.any():
                 drifts = self.mixture_._learn(rows[part], counts)

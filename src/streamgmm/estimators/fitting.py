@@ -9,17 +9,20 @@ import numpy.typing as npt
 
 from streamgmm.core.passes import MOST_REFINED, passes_for
 from streamgmm.core.trainer import Trainer
+from streamgmm.engines.workers import ClusterEngine
+from streamgmm.estimators.passes import learner
 from streamgmm.estimators.validation import warn_of_damped_rows, warn_of_few_rows, warn_of_few_samples
-from streamgmm.estimators.weights import Repeats, Weights, portions, repeated
+from streamgmm.estimators.weights import Repeats, Weights, repeated
 from streamgmm.progress import live_line
 
 
 class FitOptions(NamedTuple):
-    """Number of passes, whether each takes the rows in random order, and whether to show progress."""
+    """Number of passes, whether each takes the rows in random order, whether to show progress, and where to learn."""
 
     n_epochs: int | str
     shuffle: bool
     verbose: bool
+    engine: ClusterEngine | None = None
 
 
 def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
@@ -27,13 +30,12 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
     length = len(rows) if weights is None else len(Repeats(weights))
     epochs = passes_for(options.n_epochs, trainer.settings.kind.patience * trainer.schedule.period, length)
     with live_line("fit", length * epochs, enabled=options.verbose) as show:
-        for epoch in range(epochs):
-            rng = trainer.rng if options.shuffle else None
-            for done, piece, shares in portions(rows, trainer.dtype, weights, rng):
-                checks = trainer.feed(piece, shares=shares, more=True)
-                show(epoch * length + done, checks[-1] if checks else None)
-            if epoch == 0 and epochs > 1:
-                trainer.end_pass()
+        with learner(trainer, rows, weights, options.engine) as one_pass:
+            for epoch in range(epochs):
+                for done, checks in one_pass(epoch, trainer.rng if options.shuffle else None):
+                    show(epoch * length + done, checks[-1] if checks else None)
+                if epoch == 0 and epochs > 1:
+                    trainer.end_pass()
         trainer.flush()
         refined = options.n_epochs == "auto" and length * trainer.n_numbers <= MOST_REFINED
         if refined:

@@ -15,14 +15,16 @@ from sklearn.utils.validation import check_array, validate_data
 from streamgmm.core.rows import float_type
 from streamgmm.core.rules import Rule
 from streamgmm.core.scaling import Scaling, warn_of_scale
-from streamgmm.core.settings import INITS, Settings, require_number
+from streamgmm.core.settings import INITS, Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import engine_for, thread_count
+from streamgmm.engines.workers import ClusterEngine
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
 from streamgmm.estimators.fitting import FitOptions, fit_rows
-from streamgmm.estimators.validation import refuse_changes, refuse_unfit, seed_of, warn_of_scaling
-from streamgmm.estimators.weights import Weights, check_counts, portions
+from streamgmm.estimators.passes import learner
+from streamgmm.estimators.validation import check_fit_options, refuse_changes, refuse_unfit, seed_of, warn_of_scaling
+from streamgmm.estimators.weights import Weights, check_counts
 from streamgmm.storage import SavedModel, load_model, save_model
 
 FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]  # once training has begun
@@ -93,6 +95,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         Number of threads; None is one, -1 all cores. As many replicas learn side by side and are merged at every check,
         so the result of training depends on this number (and on nothing else); answers do not. The number of replicas
         is fixed when training begins: a later change affects answers only.
+    engine : RayEngine or None, default=None
+        The cluster to learn on; None for this machine, with ``n_jobs`` threads. Giving both is an error.
     random_state : int, RandomState, Generator or None, default=None
         Randomness of the start, of shuffling and of samples.
     verbose : int, default=0
@@ -176,6 +180,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         n_epochs: int | str = "auto",
         shuffle: bool = True,
         n_jobs: int | None = None,
+        engine: ClusterEngine | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: int = 0,
     ) -> None:
@@ -204,6 +209,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.n_jobs = n_jobs
+        self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
 
@@ -249,7 +255,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         rows = self._check_first_rows(X)
         weights = check_counts(sample_weight, len(rows))
         trainer = self._make_trainer(rows)
-        fit_rows(trainer, rows, weights, FitOptions(self.n_epochs, bool(self.shuffle), bool(self.verbose)))
+        options = FitOptions(self.n_epochs, bool(self.shuffle), bool(self.verbose), self.engine)
+        fit_rows(trainer, rows, weights, options)
         validate_data(self, X, reset=True, skip_check_array=True)
         self._take(trainer)
         return self
@@ -356,14 +363,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         self._settings().check()
-        if self.n_epochs != "auto":
-            require_number("n_epochs", self.n_epochs, Integral, least=1)
-        require_number("verbose", int(self.verbose), Integral, least=0)
-        if self.n_jobs is not None:
-            require_number("n_jobs", self.n_jobs, Integral)
-        thread_count(self.n_jobs)
-        if not isinstance(self.shuffle, bool | np.bool_):
-            raise ValueError(f"shuffle is {self.shuffle!r}; expected True or False.")
+        check_fit_options(self.n_epochs, self.shuffle, self.verbose, self.n_jobs, self.engine)
 
     def _check_first_rows(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Validate rows to start from; raise before anything of an earlier training has changed."""
@@ -385,10 +385,10 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> int:
         """Learn from validated rows; return how many drifts were noticed."""
-        parts = portions(rows, self._trainer.dtype, weights)
-        checks = [c for _, piece, shares in parts for c in self._trainer.feed(piece, shares=shares, more=True)]
+        with learner(self._trainer, rows, weights, self.engine) as one_pass:
+            drifts = sum(check.drift for _, checks in one_pass(0, None) for check in checks)
         self._trainer.settle()
-        return sum(check.drift for check in checks)
+        return drifts
 
     def _take(self, trainer: Trainer) -> None:
         """Continue from a trainer with the parameters of this moment."""

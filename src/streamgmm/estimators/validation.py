@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from itertools import accumulate
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamgmm.core.rows import LIMITS, float_type, pieces, unfit
 from streamgmm.core.scaling import Scaling
+from streamgmm.core.settings import require_number
 from streamgmm.core.trainer import Trainer
-from streamgmm.engines import run_all
+from streamgmm.engines import run_all, thread_count
+from streamgmm.engines.workers import ClusterEngine
 from streamgmm.native import first_unfit_row
 
 CHECKS_TO_ANNEAL = 100  # and to learn the details after that, with some to spare
@@ -108,3 +111,24 @@ def warn_of_few_samples(trainer: Trainer, n_epochs: int, length: int) -> None:
         ConvergenceWarning,
         stacklevel=4,
     )
+
+
+def check_fit_options(n_epochs: Any, shuffle: Any, verbose: Any, n_jobs: Any, engine: Any) -> None:
+    """Raise unless the parameters of an estimator that a trainer does not know are valid."""
+    if n_epochs != "auto":
+        require_number("n_epochs", n_epochs, Integral, least=1)
+    require_number("verbose", int(verbose), Integral, least=0)
+    if not isinstance(shuffle, bool | np.bool_):
+        raise ValueError(f"shuffle is {shuffle!r}; expected True or False.")
+    check_engine(n_jobs, engine)
+
+
+def check_engine(n_jobs: int | None, engine: object) -> None:
+    """Raise ValueError for a number of threads or a cluster that cannot be, or if both are asked for."""
+    if n_jobs is not None:
+        require_number("n_jobs", n_jobs, Integral)
+    thread_count(n_jobs)
+    if engine is not None and not isinstance(engine, ClusterEngine):
+        raise ValueError(f"engine is {engine!r}; expected a RayEngine, or None.")
+    if engine is not None and n_jobs is not None:
+        raise ValueError(f"n_jobs is {n_jobs} and engine is {engine!r}; expected one of them. Remove n_jobs.")

@@ -353,7 +353,7 @@ class TrainingRun(SourceReader):
 
     def save(self, log_event: bool = True) -> None:
         """Write a checkpoint, and an event about it unless ``log_event`` is False."""
-        if self.trainer is None or (self.trainer.only_rows and not self.options.rows):
+        if self.trainer is None or (self.trainer.warming_up and not self.options.rows):
             return
         self.trainer.settle()
         if self.watcher is not None:  # whose verdicts must not depend on when checkpoints are written

@@ -16,6 +16,7 @@ from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source
 from streamgmm.sources.fingerprints import FINGERPRINT_BYTES, fingerprint, has_fingerprint
 from streamgmm.sources.reader_thread import read_ahead
+from streamgmm.sources.remote import File, is_url
 from streamgmm.sources.seekable import SeekableSource
 from streamgmm.sources.selection import drop_rows, drop_unfit, select_columns
 from streamgmm.sources.shuffled import BUFFER_BYTES, ShuffledSource
@@ -42,7 +43,7 @@ __all__ = [
     "without_secrets",
 ]
 
-_FILES = "a .npy, .npz, .csv, .ndjson, .parquet or .arrow file (text also .gz), a folder or .zip of images"
+_FILES = "a .npy, .npz, .csv, .ndjson, .parquet or .arrow file (text also .gz), a folder of such files or of images"
 _BROKERS = "kafka://host:port/topic, redis://host:port/stream, mqtt://host:port/topic/#"
 _KINDS = f"{_FILES}, '-', {_BROKERS}, glyphs:A-J, or drift:sudden:5000:FIRST|SECOND"
 
@@ -63,7 +64,8 @@ def open_source(
     Parameters
     ----------
     text : str
-        A file, a folder or zip file of images, ``-`` for standard input, ``kafka://host:port/topic``,
+        A file or a folder of files, here or at a URL such as ``s3://bucket/folder``, a folder or zip file of images,
+        ``-`` for standard input, ``kafka://host:port/topic``,
         ``redis://host:port/stream``, ``mqtt://host:port/topic/filter``, ``glyphs:A-E,F-J``, or
         ``drift:KIND:ROWS:FIRST|SECOND``.
     columns : sequence of str or None, default=None
@@ -114,6 +116,8 @@ def _open(text: str, options: ReadOptions) -> Source:
         return MqttSource(text, options)
     if colon and scheme == "drift":
         return _open_drift(text, options)
+    if is_url(text):
+        return _open_url(text, options)
     if not Path(text).exists():
         raise FileNotFoundError(f"{without_secrets(text)} does not exist; expected {_KINDS}.")
     return _open_path(text, options)
@@ -130,18 +134,42 @@ def _open_standard_input(options: ReadOptions) -> Source:
     return LineSource(pipe, JsonParser if is_json else CsvParser, options)
 
 
+def _open_url(text: str, options: ReadOptions) -> Source:
+    from streamgmm.sources.files import TABLES, FilesSource
+    from streamgmm.sources.remote import list_files
+
+    files = list_files(text, TABLES)
+    if len(files) > 1:
+        return FilesSource(without_secrets(text), files, lambda file: _open_file(file, options))
+    source = _open_file(files[0], options)
+    source.name = without_secrets(text)
+    return source
+
+
 def _open_path(text: str, options: ReadOptions) -> Source:
-    from streamgmm.sources import arrow_files, images, numpy_files
+    from streamgmm.sources import images
+    from streamgmm.sources.files import TABLES, FilesSource
+
+    path = Path(text)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.suffix.lower() in TABLES and p.is_file())
+        if files:
+            return FilesSource(path.name, files, lambda file: _open_file(file, options))
+    if path.is_dir() or path.suffix.lower() == ".zip":
+        _refuse_columns(text, options)
+        return images.ImageSource(path, options)
+    return _open_file(path, options)
+
+
+def _open_file(path: File, options: ReadOptions) -> Source:
+    from streamgmm.sources import arrow_files, numpy_files
     from streamgmm.sources.csv_lines import CsvParser
     from streamgmm.sources.json_lines import JsonParser
     from streamgmm.sources.lines import LineSource
 
-    path = Path(text)
     suffix = (Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix).lower()
-    if path.is_dir() or suffix in (".zip", ".npy", ".npz"):
-        _refuse_columns(text, options)
-    if path.is_dir() or suffix == ".zip":
-        return images.ImageSource(path, options)
+    if suffix in (".npy", ".npz"):
+        _refuse_columns(path.name, options)
     if suffix == ".csv":
         return LineSource(path, CsvParser, options)
     if suffix in (".ndjson", ".jsonl"):
@@ -154,7 +182,7 @@ def _open_path(text: str, options: ReadOptions) -> Source:
         return numpy_files.open_npy(path)
     if suffix == ".npz":
         return numpy_files.open_npz(path)
-    raise SourceError(f"{text} has an unknown format; expected {_KINDS}.")
+    raise SourceError(f"{path.name} has an unknown format; expected {_KINDS}.")
 
 
 def _open_drift(text: str, options: ReadOptions) -> Source:

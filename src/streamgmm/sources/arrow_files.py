@@ -16,6 +16,7 @@ from streamgmm.errors import MissingExtraError, SourceError
 from streamgmm.sources.arrow_columns import choose_columns
 from streamgmm.sources.base import Chunk, Position, ReadOptions, rows_per_chunk, start_row
 from streamgmm.sources.reader_thread import read_ahead
+from streamgmm.sources.remote import File
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource
 from streamgmm.sources.table_blocks import find_blocks, parts_of_groups
 
@@ -32,7 +33,7 @@ class TableSource(SeekableSource):
 
     Parameters
     ----------
-    path : Path
+    path : File
         The file.
     schema : pyarrow.Schema
         Schema of the table.
@@ -42,7 +43,7 @@ class TableSource(SeekableSource):
 
     finite = True
 
-    def __init__(self, path: Path, schema: Any, options: ReadOptions) -> None:
+    def __init__(self, path: File, schema: Any, options: ReadOptions) -> None:
         self.name, self.skip_bad = path.name, options.skip_bad
         self._columns = choose_columns(self.name, schema, options)
         self.feature_names = None if self._columns.vector is not None else self._columns.features
@@ -70,6 +71,10 @@ class TableSource(SeekableSource):
 
     def blocks(self) -> Blocks:
         return find_blocks(self._group_rows(), self.row_bytes())
+
+    def stored_blocks(self) -> Blocks:
+        """Return the groups of rows that are stored together."""
+        return Blocks(np.cumsum([0, *self._group_rows()], dtype=np.int64))
 
     def read_ranges(self, ranges: Sequence[Range]) -> Iterator[Chunk]:
         if len(ranges) == 1:  # most likely everything: read it as fast as possible
@@ -134,15 +139,15 @@ class ArrowSource(TableSource):
 
     Parameters
     ----------
-    path : Path
+    path : File
         The file, in the Arrow IPC file format (also called Feather).
     options : ReadOptions, default=ReadOptions()
         How to read it.
     """
 
-    def __init__(self, path: Path, options: ReadOptions | None = None) -> None:
+    def __init__(self, path: File, options: ReadOptions | None = None) -> None:
         pa = _import_pyarrow()
-        self._file: Any = _checked(path, lambda: pa.ipc.open_file(pa.OSFile(str(path))))
+        self._file: Any = _checked(path, lambda: pa.ipc.open_file(_readable(path)))
         self._rows: list[int] | None = None  # of each record batch: counting them reads the file
         super().__init__(path, self._file.schema, options or ReadOptions())
 
@@ -181,18 +186,18 @@ class ParquetSource(TableSource):
 
     Parameters
     ----------
-    path : Path
+    path : File
         The file.
     options : ReadOptions, default=ReadOptions()
         How to read it.
     """
 
-    def __init__(self, path: Path, options: ReadOptions | None = None) -> None:
+    def __init__(self, path: File, options: ReadOptions | None = None) -> None:
         _import_pyarrow()
         import pyarrow.parquet as pq
 
         self._path = path
-        self._file: Any = _checked(path, lambda: pq.ParquetFile(path, pre_buffer=False))
+        self._file: Any = _checked(path, lambda: pq.ParquetFile(_readable(path), pre_buffer=False))
         self._metadata = self._file.metadata
         super().__init__(path, self._file.schema_arrow, options or ReadOptions())
         self._idle_files: list[Any] = []  # for reuse: opening a file with many columns is slow
@@ -254,7 +259,7 @@ class ParquetSource(TableSource):
         try:
             file = self._idle_files.pop()
         except IndexError:
-            file = type(self._file)(self._path, metadata=self._metadata, pre_buffer=False)
+            file = type(self._file)(_readable(self._path), metadata=self._metadata, pre_buffer=False)
         settings = {"batch_size": self._batch_size, "row_groups": groups, "use_threads": False}
         try:
             yield from file.iter_batches(columns=self._columns.names, **settings)
@@ -267,6 +272,13 @@ def _drain(reading: deque[Future[list[Piece]]]) -> Iterator[Piece]:
         yield from reading.popleft().result()
 
 
+def _readable(path: File) -> Any:
+    """Return what pyarrow reads a file from."""
+    import pyarrow as pa
+
+    return pa.OSFile(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open())
+
+
 def _import_pyarrow() -> Any:
     try:
         import pyarrow as pa
@@ -275,7 +287,7 @@ def _import_pyarrow() -> Any:
     return pa
 
 
-def _checked(path: Path, open_file: Callable[[], Any]) -> Any:
+def _checked(path: File, open_file: Callable[[], Any]) -> Any:
     import pyarrow as pa
 
     try:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
+
 from streamgmm.errors import MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
 from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
@@ -74,9 +76,9 @@ class KafkaSource(Source):
     @property
     def n_rows(self) -> int:
         """Number of messages that the brokers hold now."""
-        return sum(high - low for low, high in self._offset_ranges().values())
+        return sum(high - low for low, high in self.offset_ranges().values())
 
-    def _offset_ranges(self) -> dict[int, tuple[int, int]]:
+    def offset_ranges(self) -> dict[int, tuple[int, int]]:
         """Return for each partition its first offset and the one after its last message."""
         try:
             topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_SECONDS).topics[self._topic]
@@ -91,7 +93,7 @@ class KafkaSource(Source):
             raise SourceError(f"{self.name}: no broker answers ({problem.args[0].str()}).") from problem
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        ranges = self._offset_ranges()
+        ranges = self.offset_ranges()
         check_position(start, "offsets", self.name)
         position = start or {}
         offsets = self._start_offsets(position, ranges)
@@ -117,6 +119,32 @@ class KafkaSource(Source):
         _, high = self._consumer.get_watermark_offsets(place, cached=True)
         if self._ends is not None and high > self._ends[partition]:
             self._ends[partition] = high
+
+    def read_partition(self, partition: int, first: int, stop: int) -> Chunk:
+        """Read the messages of one partition from one offset up to another; raise if some are gone.
+
+        Parameters
+        ----------
+        partition : int
+            The partition.
+        first, stop : int
+            Offset of the first message, and the one after the last message.
+        """
+        ranges = self.offset_ranges()
+        self._start_offsets({"offsets": {partition: first}}, {partition: ranges[partition]})
+        self._consumer.assign([self._client.TopicPartition(self._topic, partition, first)])
+        reader = PartitionReader(self._client, self._consumer, self._topic, {partition: stop}, {partition: first})
+        try:
+            messages = reader.take(partition, max(1, stop - first))
+        finally:
+            self._consumer.unassign()
+        if isinstance(messages, Messages):
+            self._parser.detect(messages.values)
+        chunk = self._parser.chunk(messages, 0, {"row": 0}, partial(_place, partition, messages.offsets))
+        self.feature_names, self.left_out = self._parser.feature_names, self._parser.left_out
+        offsets = np.array(messages.offsets, np.int64)
+        bad = tuple(b._replace(row=int(offsets[b.row]) * len(ranges) + partition) for b in chunk.bad)
+        return chunk._replace(numbers=offsets[chunk.numbers] * len(ranges) + partition, bad=bad)
 
     def _start_offsets(self, position: Position, ranges: dict[int, tuple[int, int]]) -> dict[int, int]:
         """Return the offset to start at in each partition; raise if messages there are gone."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from streamgmm.errors import SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, check_position, rows_per_chunk
 from streamgmm.sources.line_blocks import find_blocks
 from streamgmm.sources.line_parser import LineError, LineParser
+from streamgmm.sources.remote import File
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource
 from streamgmm.sources.text import TextFile, TextPipe
 
@@ -24,7 +24,7 @@ class LineSource(SeekableSource):
 
     Parameters
     ----------
-    text : Path or TextPipe
+    text : File or TextPipe
         A file, or standard input.
     parser : subclass of LineParser
         The format.
@@ -34,15 +34,15 @@ class LineSource(SeekableSource):
 
     grows = True
 
-    def __init__(self, text: Path | TextPipe, parser: type[LineParser], options: ReadOptions | None = None) -> None:
+    def __init__(self, text: File | TextPipe, parser: type[LineParser], options: ReadOptions | None = None) -> None:
         options = options or ReadOptions()
-        self.name = text.name if isinstance(text, Path) else "standard input"
+        self.name = "standard input" if isinstance(text, TextPipe) else text.name
         self.skip_bad = options.skip_bad
         self._text, self._follow = text, options.follow
         self._parser = parser(self.name, options)
         self._started = False
-        self.finite = isinstance(text, Path) and not options.follow
-        self.seekable = self.finite and isinstance(text, Path) and text.suffix.lower() != ".gz"
+        self.finite = not isinstance(text, TextPipe) and not options.follow
+        self.seekable = self.finite and not isinstance(text, TextPipe) and text.suffix.lower() != ".gz"
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._parser.expect(names, width)
@@ -114,7 +114,7 @@ class LineSource(SeekableSource):
             file.seek(end["byte"])
 
     def _open(self) -> TextFile:
-        assert isinstance(self._text, Path)
+        assert not isinstance(self._text, TextPipe)
         return TextFile(self._text, follow=self._follow)
 
     def _first_line(self, text: TextFile | TextPipe) -> list[bytes]:

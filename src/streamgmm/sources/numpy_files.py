@@ -5,13 +5,14 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.errors import SourceError
+from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, rows_per_chunk, start_row
+from streamgmm.sources.remote import File, RemoteFile
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource, even_blocks
 
 
@@ -73,23 +74,61 @@ class ArraySource(SeekableSource):
         start_row(end, self)
 
 
-def open_npy(path: Path) -> ArraySource:
+class RemoteArraySource(ArraySource):
+    """Rows of a ``.npy`` file on another machine: only those that are wanted are read.
+
+    Parameters
+    ----------
+    file : RemoteFile
+        The file.
+    """
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._file = file
+        with file.open() as opened:
+            shape, fortran, dtype = _checked(file, lambda: _read_header(opened))
+            self._first_byte = opened.tell()
+        if fortran:
+            raise SourceError(f"{file.name} stores its columns one after the other; save it in C order.")
+        super().__init__(file.name, np.broadcast_to(np.zeros(1, dtype), shape))  # takes no memory
+
+    def _read(self, begin: int, end: int) -> Iterator[Chunk]:
+        size, width = rows_per_chunk(self._values.shape[1], self._values.itemsize), self.row_bytes()
+        with self._file.open() as opened:
+            opened.seek(self._first_byte + begin * width)
+            for first in range(begin, end, size):
+                stop = min(first + size, end)
+                content = opened.read((stop - first) * width)
+                if len(content) < (stop - first) * width:
+                    raise SourceError(f"{self.name} ends before row {stop}: it is damaged.", Remedy.RESTORE_FILE)
+                rows = np.frombuffer(content, self._values.dtype).reshape(stop - first, -1)
+                yield Chunk(rows, np.arange(first, stop), {"row": stop})
+
+
+def _read_header(file: BinaryIO) -> Any:
+    """Return shape, order and type of a ``.npy`` file."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(file)
+
+
+def open_npy(path: File) -> ArraySource:
     """Open a ``.npy`` file.
 
     Parameters
     ----------
-    path : Path
+    path : File
         The file.
     """
-    return ArraySource(path.name, _load(path, mmap_mode="r"))
+    return ArraySource(path.name, _load(path, mmap_mode="r")) if isinstance(path, Path) else RemoteArraySource(path)
 
 
-def open_npz(path: Path) -> ArraySource:
+def open_npz(path: File) -> ArraySource:
     """Open a ``.npz`` file: the array ``x_train``, ``x`` or ``X``, or the only one.
 
     Parameters
     ----------
-    path : Path
+    path : File
         The file.
     """
     with _load(path) as arrays:
@@ -115,11 +154,12 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         return _checked(path, lambda: {name: arrays[name] for name in arrays})
 
 
-def _load(path: Path, **settings: Any) -> Any:
-    return _checked(path, lambda: np.load(path, allow_pickle=False, **settings))
+def _load(path: File, **settings: Any) -> Any:
+    place = path if isinstance(path, Path) else path.open()
+    return _checked(path, lambda: np.load(place, allow_pickle=False, **settings))
 
 
-def _checked(path: Path, read: Callable[[], Any]) -> Any:
+def _checked(path: File, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except Exception as problem:  # only NumPy's reader runs here, and it fails on damaged files in many ways

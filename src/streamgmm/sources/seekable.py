@@ -32,10 +32,13 @@ class Blocks(NamedTuple):
         Number of the first row of each block, and at the end the number of rows.
     offsets : ndarray of shape (n + 1,) or None, default=None
         Byte at which each block starts, and at which the last one ends, if rows are found by their byte.
+    files : ndarray of shape (m + 1,) or None, default=None
+        Number of the first row of each file, and at the end the number of rows, if there are several files.
     """
 
     rows: Numbers
     offsets: Numbers | None = None
+    files: Numbers | None = None
 
     def position(self, block: int) -> Position:
         """Return the position before a block; that of block n is the end.
@@ -86,6 +89,20 @@ class SeekableSource(Source):
     @abstractmethod
     def blocks(self) -> Blocks:
         """Return where blocks of about 64 kilobytes start, at present."""
+
+    def stored_blocks(self) -> Blocks:
+        """Return blocks that are quick to read one by one, in the order of the source."""
+        return self.blocks()
+
+    def adopt(self, blocks: Blocks) -> None:
+        """Take over what another reader of the same source has found out about its blocks.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            What ``blocks`` or ``stored_blocks`` of the other one has returned.
+        """
+        return
 
     @abstractmethod
     def read_ranges(self, ranges: Sequence[Range]) -> Iterator[Chunk]:

@@ -88,7 +88,7 @@ class ShuffledSource(Source):
             if start["row"] < buffer.end:
                 yield from self._hand_out(segment, buffer, max(0, start["row"] - buffer.begin))
 
-    def _segment(self, start: Position) -> _Segment | None:
+    def _segment(self, start: Position) -> Segment | None:
         """Return the rows that are shuffled together: all there are or, if some were read before, the new ones."""
         every, self._blocks = self._blocks or self.source.blocks(), None
         first, end = every.position(0), self.source.end(every)
@@ -97,11 +97,12 @@ class ShuffledSource(Source):
             unfinished = start["row"] < start["end"]["row"]
             first, end = (start["first"], start["end"]) if unfinished else (start["end"], end)
         self._n_rows = int(every.rows[-1])
-        return _Segment(start["pass"], first, end, every.between(first, end)) if first["row"] < end["row"] else None
+        return Segment(start["pass"], first, end, every.between(first, end)) if first["row"] < end["row"] else None
 
-    def _hand_out(self, segment: _Segment, buffer: _Buffer, done: int) -> Iterator[Chunk]:
+    def _hand_out(self, segment: Segment, buffer: Buffer, done: int) -> Iterator[Chunk]:
         """Read the blocks of a buffer, and yield their rows in random order, without the first ones."""
-        read = self._read(segment.blocks, buffer)
+        read = read_buffer(self.source, segment.blocks, buffer)
+        self._take_names()
         order = np.random.default_rng([self.seed, *segment.key, buffer.number]).permutation(len(read.numbers))
         size = min(ROWS_PER_CHUNK, rows_per_chunk(read.rows.shape[1], read.rows.itemsize))
         for at in range(done, max(1, len(order)), size):
@@ -111,23 +112,8 @@ class ShuffledSource(Source):
             ids = tuple(read.ids[i] for i in now) if read.ids else None
             yield Chunk(read.rows[now], read.numbers[now], position, () if at else tuple(read.bad), ids)
 
-    def _read(self, blocks: Blocks, buffer: _Buffer) -> _Read:
-        found, used = _Read(np.empty((0, 0)), np.empty(buffer.end - buffer.begin, np.int64), [], []), 0
-        for chunk in self.source.read_ranges(blocks.ranges(buffer.blocks)):
-            if not used and len(chunk.rows):
-                found = found._replace(rows=np.empty((len(found.numbers), chunk.rows.shape[1]), chunk.rows.dtype))
-            elif len(chunk.rows) and (common := np.result_type(found.rows, chunk.rows)) != found.rows.dtype:
-                found = found._replace(rows=found.rows.astype(common))
-            first, used = used, used + len(chunk.rows)
-            if used > first:
-                found.rows[first:used], found.numbers[first:used] = chunk.rows, chunk.numbers
-            found.bad.extend(chunk.bad)
-            found.ids.extend(chunk.ids or ())
-        self._take_names()
-        return found._replace(rows=found.rows[:used], numbers=found.numbers[:used])
 
-
-class _Read(NamedTuple):
+class BufferRows(NamedTuple):
     """The rows of a buffer, in the order of the source."""
 
     rows: npt.NDArray[Any]
@@ -136,7 +122,33 @@ class _Read(NamedTuple):
     ids: list[Any]  # empty if there are none
 
 
-class _Buffer(NamedTuple):
+def read_buffer(source: SeekableSource, blocks: Blocks, buffer: Buffer) -> BufferRows:
+    """Read the rows of a buffer.
+
+    Parameters
+    ----------
+    source : SeekableSource
+        Where they are.
+    blocks : Blocks
+        Where its blocks start.
+    buffer : Buffer
+        The blocks to read.
+    """
+    found, used = BufferRows(np.empty((0, 0)), np.empty(buffer.end - buffer.begin, np.int64), [], []), 0
+    for chunk in source.read_ranges(blocks.ranges(buffer.blocks)):
+        if not used and len(chunk.rows):
+            found = found._replace(rows=np.empty((len(found.numbers), chunk.rows.shape[1]), chunk.rows.dtype))
+        elif len(chunk.rows) and (common := np.result_type(found.rows, chunk.rows)) != found.rows.dtype:
+            found = found._replace(rows=found.rows.astype(common))
+        first, used = used, used + len(chunk.rows)
+        if used > first:
+            found.rows[first:used], found.numbers[first:used] = chunk.rows, chunk.numbers
+        found.bad.extend(chunk.bad)
+        found.ids.extend(chunk.ids or ())
+    return found._replace(rows=found.rows[:used], numbers=found.numbers[:used])
+
+
+class Buffer(NamedTuple):
     """Blocks that are shuffled together, and the rows handed out before and after them."""
 
     number: int
@@ -145,7 +157,7 @@ class _Buffer(NamedTuple):
     end: int
 
 
-class _Segment(NamedTuple):
+class Segment(NamedTuple):
     """Rows that are shuffled in one pass."""
 
     number: int
@@ -162,17 +174,35 @@ class _Segment(NamedTuple):
         """Return the position after so many rows."""
         return {"row": row, "pass": self.number, "first": self.first, "end": self.end, "order": ORDER_VERSION}
 
-    def buffers(self, seed: int, row_bytes: int) -> Iterator[_Buffer]:
+    def buffers(self, seed: int, row_bytes: int) -> Iterator[Buffer]:
         """Share all blocks among buffers: of as many neighbours as there are buffers, each gets one at random.
 
         So all buffers have alike rows even if the source is sorted.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the order.
+        row_bytes : int
+            Bytes of a row in memory.
         """
-        sizes = np.diff(self.blocks.rows)
-        row, total = int(self.first["row"]), int(sizes.sum())
-        count = -(-total * (row_bytes + NUMBER_BYTES) // BUFFER_BYTES)
+        total = int(self.blocks.rows[-1] - self.blocks.rows[0])
+        yield from self.cut(seed, -(-total * (row_bytes + NUMBER_BYTES) // BUFFER_BYTES))
+
+    def cut(self, seed: int, count: int) -> Iterator[Buffer]:
+        """Share all blocks among so many buffers.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the order.
+        count : int
+            Number of buffers; there are fewer if there are not as many blocks.
+        """
+        sizes, row = np.diff(self.blocks.rows), int(self.first["row"])
         rng = np.random.default_rng([seed, *self.key])
         order = np.lexsort([rng.random(len(sizes)), np.arange(len(sizes)) // count])
         for number, turn in enumerate(rng.permutation(min(count, len(sizes))).tolist()):
             chosen = np.sort(order[turn::count])
             begin, row = row, row + int(sizes[chosen].sum())
-            yield _Buffer(number, chosen, begin, row)
+            yield Buffer(number, chosen, begin, row)

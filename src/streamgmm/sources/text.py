@@ -10,10 +10,10 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.remote import File
 
 PIECE_BYTES = 1 << 16
 
@@ -23,16 +23,17 @@ class TextFile:
 
     Parameters
     ----------
-    path : Path
+    path : File
         The file; a name ending in ``.gz`` is decompressed.
     follow : bool
         Whether the file may still grow. A last line without a line break is then left for later.
     """
 
-    def __init__(self, path: Path, *, follow: bool) -> None:
+    def __init__(self, path: File, *, follow: bool) -> None:
         self._name, self._follow, self.rows = path.name, follow, 0
         self.seekable = path.suffix.lower() != ".gz"
-        self._file: Any = (Path.open if self.seekable else gzip.open)(path, "rb")
+        self._opened = path.open("rb")
+        self._file: Any = self._opened if self.seekable else gzip.GzipFile(fileobj=self._opened)
 
     def take(self, count: int, wait: bool = True) -> list[bytes]:
         """Return the next lines; none at the end.
@@ -87,6 +88,7 @@ class TextFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        self._opened.close()
 
 
 class TextPipe:

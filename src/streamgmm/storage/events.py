@@ -13,7 +13,8 @@ from streamgmm.core.control import Check
 
 VERSION = 1
 ENCODE = json.JSONEncoder(allow_nan=False).encode
-EVENT_KINDS = ("start", "source", "check", "drift", "bad", "checkpoint", "idle", "resumed", "replaced", "stop", "end")
+EVENT_KINDS = ("start", "source", "check", "drift", "bad", "checkpoint", "idle", "resumed", "replaced", "stop", "end",
+               "round")  # fmt: skip
 
 
 def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, Any]:

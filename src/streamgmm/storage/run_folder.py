@@ -62,6 +62,7 @@ class RunRecord:
     left_out: list[str] = field(default_factory=list)  # columns without numbers
     heading: list[str] | None = None  # names of all columns of a text, in their order
     watch: dict[str, Any] | None = None  # where watching stands; see `WatchState`
+    cluster: dict[str, Any] | None = None  # workers, length of rounds and vector width, if it was trained on a cluster
     progress: Progress = field(default_factory=Progress)
 
     def facts(self) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Rounds that several workers learn: who reads what, how long a round is, and what comes back."""

@@ -1,0 +1,94 @@
+"""Which rows of a pass each worker learns, round by round: a function of the source, the round and the worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgmm.sources.slices import Piece, Slices
+
+
+class PassPlan:
+    """What of a pass is still to be learned.
+
+    Worker r of R reads the slices r, r + R, r + 2R, …, each from its start to its end. Slices that are read together
+    have the same worker, except for the last ones, which are shared out evenly. What is left is known slice by slice,
+    so a pass may continue with another number of workers.
+
+    Parameters
+    ----------
+    slices : Slices
+        The slices of the pass.
+    position : dict or None, default=None
+        Where to continue, as ``position`` has given it.
+    """
+
+    def __init__(self, slices: Slices, position: dict[str, Any] | None = None) -> None:
+        self._slices, self._grows = slices, slices.refresh()
+        self._places = slices.starts.copy()
+        for first, end in (position or {}).get("finished", ()):
+            self._places[first:end] = slices.ends[first:end]
+        for number, place in (position or {}).get("begun", {}).items():
+            self._places[int(number)] = place
+
+    @property
+    def rows_left(self) -> int:
+        """Rows that are still to be learned, as far as they are known."""
+        return int(np.maximum(self._slices.ends - self._places, 0).sum())
+
+    def refresh(self) -> None:
+        """Look for new rows, where there may be some."""
+        self._slices.refresh()
+
+    def deal(self, workers: int, rows: int, batch_size: int = 1) -> list[list[Piece]]:
+        """Give each worker that has rows left its share of the next ones; the last shares of a worker are shorter.
+
+        Parameters
+        ----------
+        workers : int
+            Number of workers.
+        rows : int
+            Rows of all shares together.
+        batch_size : int, default=1
+            Samples of a step: shares are whole steps.
+        """
+        steps, readers = -(-rows // batch_size), self._workers(workers)
+        busy = np.unique(readers[self._places < self._slices.ends]).tolist()
+        wanted = {r: len(range(turn, steps, len(busy))) * batch_size for turn, r in enumerate(busy)}
+        return [self._take(np.flatnonzero(readers == r), wanted.get(r, 0)) for r in range(workers)]
+
+    def _take(self, own: npt.NDArray[np.int64], wanted: int) -> list[Piece]:
+        found = list[Piece]()
+        for number in own[self._places[own] < self._slices.ends[own]].tolist():
+            if not wanted:
+                break
+            first, end = int(self._places[number]), int(self._slices.ends[number])
+            stop = min(end, first + wanted)
+            found.append(Piece(number, first, None if stop == end and not self._grows else stop))
+            self._places[number], wanted = stop, wanted - (stop - first)
+        return found
+
+    def _workers(self, count: int) -> npt.NDArray[np.int64]:
+        """Return who reads each slice."""
+        numbers = np.arange(len(self._places))
+        together = numbers // self._slices.together
+        n_groups = int(together[-1]) + 1 if len(together) else 0
+        return np.where(together < n_groups - n_groups % count, together % count, numbers % count)
+
+    def position(self) -> dict[str, Any]:
+        """Return what was learned as plain data: runs of finished slices, and where others stand."""
+        finished = (self._places >= self._slices.ends) & (not self._grows)
+        begun = np.flatnonzero(~finished & (self._places > self._slices.starts))
+        return {"finished": _runs(finished), "begun": {str(n): int(self._places[n]) for n in begun.tolist()}}
+
+
+def _runs(chosen: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Return the first number of each run of chosen ones, and the number after its last.
+
+    >>> _runs(np.array([True, True, False, True]))
+    [[0, 2], [3, 4]]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(np.int8), [0]])))
+    return edges.reshape(-1, 2).tolist()
