@@ -14,8 +14,7 @@ namespace {
 constexpr double lag = 0.05;
 
 // Copies the samples of a step, from row `first` on: padded, with zeros in place of gaps.  IN x, kind; INOUT b.
-template <class T>
-inline void take_batch(const Input<T> &x, std::size_t first, const Coupled<T> &kind, Batch<T> &b) {
+template <class T> inline void take_batch(const Input<T> &x, std::size_t first, const Coupled<T> &kind, Batch<T> &b) {
     for (std::size_t n = 0; n < b.size; ++n) {
         T *sample = b.samples + n * kind.stride;
         take_row(x, first + n, kind.features, kind.stride, sample);
