@@ -1,7 +1,7 @@
 """Drift detection: pure functions on a small state.
 
-Once annealing is over, the mean loss of every period is compared with its mean over about the last twenty. A fall beyond
-the noise of that mean that lasts is a drift; a burst of outliers is none. See docs/math.md, [E22].
+Once annealing is over, the mean loss of every period is compared with its mean over about the last twenty. A fall
+beyond the noise of that mean that lasts is a drift; a burst of outliers is none. See docs/math.md, [E22].
 """
 
 from __future__ import annotations

@@ -40,6 +40,20 @@ class Monitor:
         self.reference = UNKNOWN
         self.strangest = StrangestRows()
         self._due = STEP  # rows at which the reference is scored anew
+        self._snapshot: dict[str, npt.NDArray[Any]] = {}  # of the model that rows are judged by; empty if it is due
+
+    def snapshot(self, trainer: Trainer) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the model as it was after the last multiple of 256 rows: verdicts do not depend on chunks.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The present model.
+        """
+        if not self._snapshot:
+            trainer.settle()
+            self._snapshot = trainer.snapshot()
+        return self._snapshot
 
     @property
     def until_step(self) -> int:
@@ -70,8 +84,10 @@ class Monitor:
         reservoir = self.sample(rows, trainer, counts)
         if drift:
             self._due = reservoir.seen
-        if reservoir.seen % STEP == 0 and reservoir.seen >= self._due:
-            self.calibrate(trainer)
+        if reservoir.seen % STEP == 0:
+            self._snapshot = {}
+            if reservoir.seen >= self._due:
+                self.calibrate(trainer)
 
     def sample(
         self, rows: npt.NDArray[Any], trainer: Trainer, counts: npt.NDArray[np.float64] | None = None
@@ -99,6 +115,7 @@ class Monitor:
             return
         seen, memory = self.reservoir.seen, self.reservoir.memory
         self._due = seen + max(STEP, int(min(seen, memory)) // GROWTH)
+        self._snapshot = {}
         if trainer.annealed and len(self.reservoir):
             trainer.settle()
             rows = fill_gaps(trainer.mixture, self.reservoir.rows)
@@ -120,7 +137,7 @@ class Monitor:
         counts : array of shape (N,) or None, default=None
             How often each counts.
         """
-        whole = fill_gaps(trainer.mixture, rows)
+        self._snapshot, whole = {}, fill_gaps(trainer.mixture, rows)
         if not trainer.refined:
             step = -(-len(rows) // max(1000, MOST_SCORED // rows.shape[1]))
             weights = None if counts is None else counts[::step]
@@ -142,6 +159,7 @@ class Monitor:
             "reference.scores": self.reference.scores,
             "reference.shares": self.reference.shares,
             "reference.due": np.array(self._due),
+            **{f"snapshot.{name}": value for name, value in self._snapshot.items()},
         }
         if not rows:
             return found
@@ -165,6 +183,7 @@ class Monitor:
         else:
             self.reference = _checked(Reference(tensors["reference.scores"], tensors["reference.shares"]))
             self._due = int(tensors["reference.due"])
+        self._snapshot = {n.removeprefix("snapshot."): v for n, v in tensors.items() if n.startswith("snapshot.")}
         if "reservoir.rows" in tensors:
             self.reservoir = Reservoir.from_tensors(tensors["reservoir.rows"], tensors["reservoir.numbers"])
         if "rows" in tensors:

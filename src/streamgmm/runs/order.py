@@ -7,7 +7,7 @@ from typing import NamedTuple
 from streamgmm.core.settings import Settings
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.runs.options import RunOptions
-from streamgmm.sources import BUFFER_BYTES, SeekableSource, ShuffledSource, Source
+from streamgmm.sources import BUFFER_BYTES, Position, SeekableSource, ShuffledSource, Source
 
 
 class Order(NamedTuple):
@@ -87,3 +87,14 @@ def in_order(source: Source) -> Source:
         Where rows come from, shuffled or not.
     """
     return source.source if isinstance(source, ShuffledSource) else source
+
+
+def position_in_order(position: Position | None) -> Position | None:
+    """Return the position behind all rows that were shuffled; others stay as they are.
+
+    Parameters
+    ----------
+    position : Position or None
+        Where a source stands, shuffled or not.
+    """
+    return position if position is None else position.get("end", position)

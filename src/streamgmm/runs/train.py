@@ -23,7 +23,7 @@ from streamgmm.native import Steps
 from streamgmm.runs.event_log import BAD_TOGETHER, EventLog
 from streamgmm.runs.observer import Observer, as_floats
 from streamgmm.runs.options import RunOptions
-from streamgmm.runs.order import Order, choose_order, in_order, shuffle
+from streamgmm.runs.order import Order, choose_order, in_order, position_in_order, shuffle
 from streamgmm.runs.refinement import can_refine, gather, refine
 from streamgmm.runs.source_reader import SourceReader, float_type
 from streamgmm.runs.watch import Rows, Watcher, run_name
@@ -122,7 +122,8 @@ class TrainingRun(SourceReader):
         in_order(self.source).heading = record.heading
         self.source.expect(saved.feature_names, saved.trainer.n_features)  # before the first line is read
         same = record.source == self.source.name and self._has_fingerprint(record.fingerprint)
-        self.source = shuffle(self.source, record.shuffle_seed)
+        same = same and (self.watcher is None or not self.source.live)  # a pipe brings what is new
+        self.source = shuffle(self.source, record.shuffle_seed if self.watcher is None else None)
         seed = record.shuffle_seed if self.source is not in_order(self.source) else None
         self.order = Order(seed is not None, "as before")
         missing, passes = self.options.missing, self.options.passes
@@ -131,6 +132,8 @@ class TrainingRun(SourceReader):
         if not same:
             self._forget_source()
             self.monitor.strangest.clear()
+        elif self.watcher is not None:  # the rows of a training, in any order, are not watched again
+            self.progress.epoch, self.progress.position = 0, position_in_order(self.progress.position)
         return same
 
     def _forget_source(self) -> None:
