@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.annealing import Annealing, Schedule
@@ -42,11 +41,12 @@ def observe(state: DriftState, losses: npt.NDArray[Any]) -> DriftState:
     """Take in the losses of steps of the present period."""
     if state.floor is None:
         return state
-    above = np.maximum(losses.astype(np.float64) - state.floor, 0.0)
-    # added one after the other, so that chunks leave no trace in the rounding
-    total = np.add.accumulate(np.append(state.total, above))[-1]
-    squares = np.add.accumulate(np.append(state.squares, above * above))[-1]
-    return replace(state, steps=state.steps + len(above), total=float(total), squares=float(squares))
+    floor, total, squares = state.floor, state.total, state.squares
+    for loss in losses.tolist():  # one after the other, so that chunks leave no trace in the rounding
+        above = max(loss - floor, 0.0)
+        total += above
+        squares += above * above
+    return replace(state, steps=state.steps + len(losses), total=total, squares=squares)
 
 
 def detect(schedule: Schedule, recent: DriftState, now: Annealing) -> tuple[DriftState, bool]:
