@@ -39,7 +39,7 @@ def write(path: Path, log: SensorLog) -> Path:
 
 
 def check_faults(components: int, seed: int, folder: Path) -> None:
-    """Of 8640 rows, contamination=0.01 flags 86: 76 with a fault and 10 others, so a precision near 0.88 is to be expected.
+    """Of 8640 rows, contamination=0.01 flags 86: 76 with a fault and 10 others, a precision of 0.88 on average.
 
     The number of usual rows below a threshold varies by more than its square root, so single logs fall below 0.85.
     """
