@@ -7,7 +7,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bench import alternatives, coupled, page, report, steps, streams, threads
+from bench import alternatives, coupled, latency, page, report, steps, streams, threads
 
 GROUPS = {
     "memory": threads.memory,  # first, because it measures the peak of the whole process
@@ -20,6 +20,7 @@ GROUPS = {
     "coupled": coupled.coupled,
     "threads": threads.two_threads,
     "streams": streams.sources,
+    "latency": latency.one_row,
     "page": page.page_cost,
     "race": alternatives.until_as_good,
 }

@@ -22,7 +22,7 @@ def plant(count: int, seed: int = 0) -> np.ndarray:
 def test_expectations_are_those_of_the_reference(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explanation, "FEATURES_AT_ONCE", block)
     rng = np.random.default_rng(0)
-    x, ξ = rng.normal(0, 2, (7, 5)), rng.normal(0, 1, 3)
+    x, ξ = rng.normal(0, 2, (7, 5)) * ([[1.0]] * 4 + [[9.0]] * 3), rng.normal(0, 1, 3)
     μ, v = rng.normal(0, 2, (3, 5)), rng.uniform(0.3, 2, (3, 5))
     found = explanation.expect_from_others(x, np.log(eq.weights(ξ)), μ, v)
     for n, d in np.ndindex(7, 5):
@@ -66,6 +66,16 @@ def test_the_faulty_sensor_comes_first(fault: str) -> None:
         total += len(reasons)
     assert total > 1000
     assert right >= 0.95 * total
+
+
+def test_a_fault_of_the_past_does_not_explain_another_one() -> None:
+    """A component that has learned rows with a fault is wide, and nearer to any other fault than the others are."""
+    usual, past = [20.0, 30.0, 5.0], [-5.0, 31.0, 5.0]
+    m = Mixture.from_parameters([0.999, 0.001], [usual, past], [[1.0, 0.1, 1.0], [0.04, 1.0, 1.0]])
+    reasons = m.explain([[20.0, 4.0, 5.0]])[0]
+    assert reasons[0].feature == 1
+    assert reasons[0].expected == pytest.approx(30.0, abs=0.01)
+    assert next(r for r in reasons if r.feature == 0).expected == pytest.approx(20.0, abs=0.1)
 
 
 def test_answers_are_in_the_units_of_the_data() -> None:

@@ -218,10 +218,10 @@ def _state(record: RunRecord | None) -> WatchState:
 
 
 def _length(state: WatchState, source: Source, resume: bool) -> int | None:
-    """Return up to where alerts are kept: later ones are found again, if the source can be read again."""
+    """Return up to where alerts are kept: later ones are found again, unless nothing keeps the rows."""
     if not resume:
         return 0
-    return state.alerts if source.rereadable or source.grows else None
+    return None if source.live else state.alerts
 
 
 def _resume(run: TrainingRun, kept: Resumed, *known: Any) -> None:

@@ -83,6 +83,7 @@ class Control:
         self.annealing = annealing.observe(
             self.schedule, self.annealing, steps.losses, steps.max_components, batch_size
         )
+        self._drift = drift.observe(self._drift, steps.losses)
         return self.samples // period > before // period
 
     def begin_check(self) -> bool:
@@ -109,7 +110,7 @@ class Control:
             for name in ("loss", "max_component", "baseline", "last")
         }
         self.annealing = replace(now, **moved)
-        self._drift = replace(self._drift, loss=self._drift.loss + added) if self._drift.checks else self._drift
+        self._drift = drift.shift(self._drift, added)
 
     def reheat(self, sigma: float) -> None:
         """Widen the annealing again."""

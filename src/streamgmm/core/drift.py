@@ -1,19 +1,25 @@
-"""Drift detection: a pure function on a small state.
+"""Drift detection: pure functions on a small state.
 
-Once annealing is over, the smoothed loss at every check is compared with its mean over about the last twenty. A fall
-beyond the noise of that mean is a drift; see docs/math.md, [E22].
+Once annealing is over, the mean loss of every period is compared with its mean over about the last twenty. A fall
+beyond the noise of that mean that lasts is a drift; a burst of outliers is none. See docs/math.md, [E22].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import Any
+
+import numpy.typing as npt
 
 from streamgmm.core.annealing import Annealing, Schedule
 
 MEMORY = 20  # checks over which the loss and its noise are averaged
 PATIENCE = 10  # checks after annealing, or after an alarm, before the next alarm
-ALARM = 6.0  # standard errors; a million samples of stationary streams stayed below 4.3
+ALARM = 6.0  # standard errors of the mean of the periods that must be low
+MOST_PERIODS = 4  # that must be low one after the other, where periods are short
+NOTICED = 300  # rows within which a change is to be noticed, or two periods
+FARTHEST, FARTHEST_NOISE = 3.0, 12.0  # deviations, and standard errors, below the mean: lower losses count as this
 
 
 @dataclass(frozen=True)
@@ -22,25 +28,55 @@ class DriftState:
 
     checks: int = 0
     loss: float = 0.0
-    variance: float = 0.0
+    variance: float = 0.0  # of the loss of one step
     scatter: float = 0.0  # variance of the loss between checks: larger than chance where samples are correlated
+    low: int = 0  # periods in a row that were too low
+    floor: float | None = None  # losses of the present period below it count as this; None while annealing
+    steps: int = 0  # of the present period, and sums over them
+    total: float = 0.0
+    squares: float = 0.0  # of differences from the floor, whose rounding errors are small
+
+
+def observe(state: DriftState, losses: npt.NDArray[Any]) -> DriftState:
+    """Take in the losses of steps of the present period."""
+    if state.floor is None:
+        return state
+    floor, total, squares = state.floor, state.total, state.squares
+    for loss in losses.tolist():  # one after the other, so that chunks leave no trace in the rounding
+        above = max(loss - floor, 0.0)
+        total += above
+        squares += above * above
+    return replace(state, steps=state.steps + len(losses), total=total, squares=squares)
 
 
 def detect(schedule: Schedule, recent: DriftState, now: Annealing) -> tuple[DriftState, bool]:
     """[E22] End a period; also return whether the stream has changed."""
     if now.loss is None or now.sigma > schedule.sigma_min:
         return DriftState(), False
-    checks = recent.checks + 1
-    if checks > PATIENCE:
-        noise = sqrt(max(recent.variance / (2 * schedule.period), recent.scatter))
-        if recent.loss - now.loss > ALARM * noise:
-            return DriftState(), True
+    if recent.floor is None or not recent.steps:  # this period was not observed as a whole
+        return DriftState(floor=now.loss - FARTHEST * sqrt(now.variance)), False
+    mean = recent.total / recent.steps
+    variance = max(recent.squares / recent.steps - mean * mean, 0.0)
+    checks, away = recent.checks + 1, recent.floor + mean - recent.loss
+    noise = sqrt(max(recent.variance / recent.steps, recent.scatter))
+    needed = max(1, min(MOST_PERIODS, NOTICED // schedule.period - 1))
+    limit = ALARM * noise / sqrt(needed)
+    low = recent.low + 1 if checks > PATIENCE and -away > limit else 0
+    if low == needed:
+        return DriftState(floor=recent.floor), True
     rate = 1 / min(checks, MEMORY)
-    away = now.loss - recent.loss
-    squared = away * away if recent.checks else 0.0
-    return DriftState(
-        checks=checks,
-        loss=recent.loss + rate * away,
-        variance=recent.variance + rate * (now.variance - recent.variance),
-        scatter=recent.scatter + rate * (squared - recent.scatter),
-    ), False
+    squared = min(away * away, limit * limit if checks > PATIENCE else inf) if recent.checks else 0.0
+    scatter = recent.scatter + rate * (squared - recent.scatter)
+    if not low:
+        loss, variance = recent.loss + rate * away, recent.variance + rate * (variance - recent.variance)
+    else:
+        loss, variance = recent.loss, recent.variance
+    reach = max(FARTHEST * sqrt(variance), FARTHEST_NOISE * sqrt(scatter))
+    return DriftState(checks, loss, variance, scatter, low, floor=loss - reach), False
+
+
+def shift(state: DriftState, added: float) -> DriftState:
+    """Add a constant to all losses."""
+    if state.floor is None:
+        return state
+    return replace(state, loss=state.loss + added if state.checks else 0.0, floor=state.floor + added)

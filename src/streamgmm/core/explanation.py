@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.float64]
 USUAL_RANGE = 2.5758293035489004  # deviations on each side of what is expected: 99 % of a Gaussian
+MOST_EVIDENCE = 5.0  # deviations: a feature that is farther from a component says no more about the others
 FEATURES_AT_ONCE = 1 << 20  # numbers in one block of rows × components × features
 
 
@@ -23,15 +24,16 @@ class Expectation(NamedTuple):
 def expect_from_others(x: Numbers, log_weights: Numbers, means: Numbers, variances: Numbers) -> Expectation:
     """[E29] Condition a mixture with diagonal covariances on all features of a row but one, for each of them.
 
-    NaN marks features that a row does not have; they are not known to the others either.
+    NaN marks features that a row does not have; they are not known to the others either. What a feature says about the
+    others is bounded: otherwise a sensor at fault would choose the component that the other sensors are judged by.
     """
     mean, variance = np.empty_like(x), np.empty_like(x)
     size = max(1, FEATURES_AT_ONCE // means.size)
     for start in range(0, len(x), size):
         part = slice(start, start + size)
-        away = np.nan_to_num(x[part, None] - means)
-        terms = -0.5 * (np.log(2 * np.pi * variances) + away**2 / variances)
-        terms[np.broadcast_to(np.isnan(x[part, None]), terms.shape)] = 0.0
+        squares = np.minimum((x[part, None] - means) ** 2 / variances, MOST_EVIDENCE**2)
+        terms = -0.5 * (np.log(2 * np.pi * variances) + squares)
+        terms[np.isnan(terms)] = 0.0
         without = (log_weights + terms.sum(2))[..., None] - terms  # scores without each feature: (n, K, D)
         shares = np.exp(np.maximum(without - without.max(1, keepdims=True), -700.0))
         shares /= shares.sum(1, keepdims=True)

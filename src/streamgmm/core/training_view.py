@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,28 @@ class TrainingView(ABC):
         if self._standard is None:
             return Mixture.view(self._main.parameters)
         return Mixture.view(self._standard.answer(self._main, self._context()), self._standard.constants)
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the mixture, in the units of the rows, as arrays that do not change any more."""
+        if self._standard is None:
+            now, constants = self._main.parameters, None
+        else:
+            now, constants = self._standard.answer(self._main, self._context()), self._standard.constants
+        arrays = {**now.tensors.named(), "logits": now.logits}
+        arrays |= {} if constants is None else {"constants": constants}
+        return {name: value.copy() for name, value in arrays.items()}
+
+    def mixture_of(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> Mixture:
+        """Return the mixture that a snapshot holds.
+
+        Parameters
+        ----------
+        snapshot : mapping of str to array
+            What ``snapshot`` returned, now or before a file was written.
+        """
+        tensors = {name: value for name, value in snapshot.items() if name not in ("logits", "constants")}
+        parameters = Parameters(self.parameters.kind, tensors, snapshot["logits"])
+        return Mixture.view(parameters, snapshot.get("constants"))
 
     def cross_validated_scores(
         self, rows: Rows, counts: npt.NDArray[np.float64] | None = None

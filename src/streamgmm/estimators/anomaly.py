@@ -312,8 +312,9 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _refuse_changes(self) -> None:
         """Raise if a parameter of ``mixture`` has changed since training began."""
-        wanted, fitted = self._new_mixture(), self.mixture_
-        now, begun = ({name: getattr(m, name) for name in FIXED} for m in (wanted, fitted))
+        wanted = StreamingGaussianMixture() if self.mixture is None else self.mixture
+        now, begun = ({name: getattr(m, name) for name in FIXED} for m in (wanted, self.mixture_))
+        now["rule"] = _rule_for(wanted)
         refuse_changes(now, begun, prefix="mixture.")
 
     def _judge(self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64]) -> Verdict:
@@ -325,9 +326,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _new_mixture(self) -> StreamingGaussianMixture:
         mixture = StreamingGaussianMixture() if self.mixture is None else clone(self.mixture)
-        if mixture.rule == "natural" and mixture.scale == "auto":
-            mixture.set_params(rule=anomaly_rule(mixture.covariance_type))
-        return mixture
+        return mixture.set_params(rule=_rule_for(mixture))
 
     def _take(self, mixture: StreamingGaussianMixture, monitor: Monitor) -> None:
         self.mixture_, self._monitor, self.offset_ = mixture, monitor, -inf  # nothing is unusual yet
@@ -336,3 +335,9 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             self.feature_names_in_ = mixture.feature_names_in_
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+
+def _rule_for(mixture: StreamingGaussianMixture) -> Any:
+    """Return the rule that a detector learns a mixture with."""
+    natural = mixture.rule == "natural" and mixture.scale == "auto"
+    return anomaly_rule(mixture.covariance_type) if natural else mixture.rule

@@ -238,10 +238,16 @@ class FittedMixture:
         except NotFittedError as problem:
             raise AttributeError(str(problem)) from None
 
-    def _check_rows(self, X: npt.ArrayLike, gaps: bool = False) -> npt.NDArray[Any]:
+    def _check_rows(self, X: Any, gaps: bool = False) -> npt.NDArray[Any]:
         """Validate rows that must resemble those of training; ``gaps`` allows NaN anyway."""
         trainer = self._fitted
-        rows: npt.NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
+        rows: npt.NDArray[Any]
+        # validate_data takes longer than learning a row, and has nothing to say about such arrays
+        plain = type(X) is np.ndarray and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_")
+        if plain and X.ndim == 2 and len(X) and X.shape[1] == trainer.n_features:
+            rows = X
+        else:
+            rows = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
         threads, gaps = thread_count(self.n_jobs), gaps or bool(trainer.settings.allow_nan)
         refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps)
         return rows

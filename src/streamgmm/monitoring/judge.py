@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.mixture import Mixture
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring.gaps import by_gaps, fill_gaps
 from streamgmm.monitoring.monitor import Monitor
@@ -38,10 +39,15 @@ class Judge:
         The model.
     monitor : Monitor
         What is typical of its stream.
+    mixture : Mixture or None, default=None
+        The model as it was before; None for the present one.
     """
 
-    def __init__(self, trainer: Trainer, monitor: Monitor) -> None:
+    def __init__(self, trainer: Trainer, monitor: Monitor, mixture: Mixture | None = None) -> None:
         self._trainer, self._monitor = trainer, monitor
+        self.mixture = trainer.mixture if mixture is None else mixture
+        reservoir = monitor.reservoir
+        self._rows = None if reservoir is None or not len(reservoir) else reservoir.rows.copy()
         self._references: dict[bytes, Reference] = {}
 
     @property
@@ -86,7 +92,7 @@ class Judge:
         What the reference knows beyond that sample, from all rows and out of sample, is carried over quantile by
         quantile, in proportion to the features that are left.
         """
-        mixture, whole = self._trainer.mixture, self._sample
+        mixture, whole = self.mixture, self._sample
         known = self._monitor.reference
         scores, with_gaps = (np.sort(mixture.log_prob(rows)) for rows in (whole, np.where(gaps, np.nan, whole)))
         shares = np.arange(1, len(whole) + 1) / (len(whole) + 1)
@@ -96,8 +102,7 @@ class Judge:
     @cached_property
     def _sample(self) -> npt.NDArray[Any]:
         """Rows of the stream without gaps, or of the model where none are known."""
-        trainer, reservoir = self._trainer, self._monitor.reservoir
-        most = max(FEWEST_ROWS, WORK // (trainer.n_features * trainer.n_components))
-        if reservoir is None or not len(reservoir):
-            return trainer.mixture.sample(min(most, DRAWN), SEED)[0]
-        return fill_gaps(trainer.mixture, reservoir.rows[:most])
+        most = max(FEWEST_ROWS, WORK // (self._trainer.n_features * self._trainer.n_components))
+        if self._rows is None:
+            return self.mixture.sample(min(most, DRAWN), SEED)[0]
+        return fill_gaps(self.mixture, self._rows[:most])

@@ -42,6 +42,20 @@ class Monitor:
         self.reference = UNKNOWN
         self.strangest = StrangestRows()
         self._due = STEP  # rows at which the reference is scored anew
+        self._snapshot: dict[str, npt.NDArray[Any]] = {}  # of the model that rows are judged by; empty if it is due
+
+    def snapshot(self, trainer: Trainer) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the model as it was after the last multiple of 256 rows: verdicts do not depend on chunks.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The present model.
+        """
+        if not self._snapshot:
+            trainer.settle()
+            self._snapshot = trainer.snapshot()
+        return self._snapshot
 
     @property
     def until_step(self) -> int:
@@ -72,8 +86,10 @@ class Monitor:
         reservoir = self.sample(rows, trainer, counts)
         if drift:
             self._due = reservoir.seen
-        if reservoir.seen % STEP == 0 and reservoir.seen >= self._due:
-            self.calibrate(trainer)
+        if reservoir.seen % STEP == 0:
+            self._snapshot = {}
+            if reservoir.seen >= self._due:
+                self.calibrate(trainer)
 
     def sample(
         self, rows: npt.NDArray[Any], trainer: Trainer, counts: npt.NDArray[np.float64] | None = None
@@ -100,6 +116,7 @@ class Monitor:
         if self.reservoir is None:
             return
         self._postpone(self.reservoir)
+        self._snapshot = {}
         if trainer.annealed and len(self.reservoir):
             trainer.settle()
             rows = fill_gaps(trainer.mixture, self.reservoir.rows)
@@ -126,7 +143,7 @@ class Monitor:
         """
         if self.reservoir is not None:
             self._postpone(self.reservoir)
-        whole = fill_gaps(trainer.mixture, rows)
+        self._snapshot, whole = {}, fill_gaps(trainer.mixture, rows)
         if not trainer.refined:
             step = -(-len(rows) // max(1000, MOST_SCORED // rows.shape[1]))
             weights = None if counts is None else counts[::step]
@@ -148,6 +165,7 @@ class Monitor:
             "reference.scores": self.reference.scores,
             "reference.shares": self.reference.shares,
             "reference.due": np.array(self._due),
+            **{f"snapshot.{name}": value for name, value in self._snapshot.items()},
         }
         if not rows:
             return found
@@ -173,6 +191,7 @@ class Monitor:
         else:
             self.reference = _checked(Reference(tensors["reference.scores"], tensors["reference.shares"]))
             self._due = int(tensors["reference.due"])
+        self._snapshot = {n.removeprefix("snapshot."): v for n, v in tensors.items() if n.startswith("snapshot.")}
         if "reservoir.rows" in tensors:
             self.reservoir = Reservoir.from_tensors(tensors["reservoir.rows"], tensors["reservoir.numbers"])
         if "rows" in tensors:

@@ -95,11 +95,11 @@ class Reference(NamedTuple):
             return np.ones(len(scores))
         places = np.searchsorted(self.scores, scores, side="left")
         p = np.append(self.shares, 1.0)[places]
-        edge = COUNTED - 1
-        rare = scores < self.scores[edge]
+        edge = self.scores[COUNTED - 1]
+        rare = scores < edge
         if rare.any():
-            tail = self._tail()
-            p[rare] = self.shares[edge] * np.exp(tail.log_share(scores[rare]) - tail.log_share(self.scores[edge]))
+            tail, counted = self._tail(), self.shares[np.searchsorted(self.scores, edge, side="left")]
+            p[rare] = counted * np.exp(tail.log_share(scores[rare]) - tail.log_share(edge))
         return np.maximum(p, SMALLEST)
 
     def _tail(self) -> Tail:
@@ -110,7 +110,7 @@ class Reference(NamedTuple):
         away = start - np.interp(levels, self.shares, self.scores)  # decreasing
         mean, weighted = away.mean(), (away * (levels / share)).mean()
         if not weighted > 0:
-            return Tail(float(start), share, np.finfo(float).tiny, 0.0)
+            return Tail(float(start), share, float(np.spacing(max(1.0, abs(start)))), 0.0)
         shape = float(np.clip(2 - mean / max(mean - 2 * weighted, 1e-3 * mean), 0.0, LARGEST_SHAPE))
         return Tail(float(start), share, float(mean * (1 - shape)), shape)
 

@@ -92,7 +92,7 @@ def continue_in_order(record: RunRecord) -> tuple[RunRecord, bool]:
     """
     position = record.progress.position
     if record.shuffle_seed is None or position is None:
-        return record, True
+        return replace(record, progress=replace(record.progress, epoch=0)), True
     end = position.get("end")
     known = isinstance(end, dict) and position["row"] >= end["row"]
     progress = replace(record.progress, epoch=0, position=end if known else None)

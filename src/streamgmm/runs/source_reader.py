@@ -145,7 +145,7 @@ class SourceReader(ABC):
                     self._log.write("resumed", self.trainer)
                 idle = False
                 yield chunk
-            if self.stop():
+            if self.stop() or not self.source.grows:  # a pipe ends only once
                 return
             if not idle and self.trainer is not None and time.perf_counter() - told >= pause:
                 self._log.write("idle", self.trainer)

@@ -118,9 +118,9 @@ class TrainingRun(SourceReader):
         in_order(self.source).heading = record.heading
         self.source.expect(saved.feature_names, saved.trainer.n_features)  # before the first line is read
         same = record.source == self.source.name and self._has_fingerprint(record.fingerprint)
-        if self.watcher is not None:  # a burst is rows that follow each other
+        if self.watcher is not None:  # a burst is rows that follow each other, and a pipe brings what is new
             record, known = continue_in_order(record)
-            same = same and known
+            same = same and known and not self.source.live
         self.source = shuffle(self.source, record.shuffle_seed)
         seed = record.shuffle_seed if self.source is not in_order(self.source) else None
         self.order = Order(seed is not None, "as before")

@@ -16,7 +16,7 @@ from streamgmm.core.rows import rows_with_values
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring import Burst, Change, DiscoveryState, Judge, JudgedRows, Monitor, discover, group_rows
 from streamgmm.monitoring.bursts import plain_id
-from streamgmm.monitoring.reference import Reference, is_unlikely
+from streamgmm.monitoring.reference import is_unlikely
 from streamgmm.native import Scores
 from streamgmm.sinks.alerts import Alert, Outbox, close_alert
 
@@ -102,7 +102,7 @@ class Watcher:
         self.state = state
         self._outbox, self._options = outbox, options
         self._judge: Judge | None = None
-        self._reference: Reference | None = None
+        self._snapshot: Mapping[str, npt.NDArray[Any]] | None = None
         self._latest = np.zeros(0, np.bool_)  # which of the rows judged last are anomalous
 
     def judge(self, run: str, rows: Rows, trainer: Trainer, monitor: Monitor, names: Sequence[str] | None) -> None:
@@ -119,11 +119,11 @@ class Watcher:
         names : sequence of str or None
             Names of the features.
         """
-        judge, self._latest = self._current(trainer, monitor), np.zeros(0, np.bool_)
-        if not judge.known or not len(rows.values):
+        self._latest = np.zeros(0, np.bool_)
+        if not monitor.reference.known or not len(rows.values):
             return
-        trainer.settle()
-        mixture, options = trainer.mixture, self._options
+        judge, options = self._current(trainer, monitor), self._options
+        mixture = judge.mixture
         scores = mixture.scores(rows.values)
         p_values, thresholds = judge.judge(rows.values, scores.log_likelihood, options.contamination)
         anomalous = self._anomalies(scores.log_likelihood, p_values, thresholds) & rows_with_values(rows.values)
@@ -165,9 +165,10 @@ class Watcher:
         self._outbox.commit(self.state.alerts)
 
     def _current(self, trainer: Trainer, monitor: Monitor) -> Judge:
-        """Return the judge for the present reference; what it knows of rows with gaps is kept as long as that is."""
-        if self._judge is None or self._reference is not monitor.reference:
-            self._judge, self._reference = Judge(trainer, monitor), monitor.reference
+        """Return the judge for the present 256 rows; what it knows of rows with gaps is kept as long as they last."""
+        snapshot = monitor.snapshot(trainer)
+        if self._judge is None or self._snapshot is not snapshot:
+            self._judge, self._snapshot = Judge(trainer, monitor, trainer.mixture_of(snapshot)), snapshot
         return self._judge
 
     def _anomalies(self, scores: Any, p_values: Any, thresholds: Any) -> npt.NDArray[np.bool_]:

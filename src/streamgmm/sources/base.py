@@ -122,6 +122,8 @@ class Source(ABC):
         Names of columns that are not features because they hold no numbers; known once the first chunk was read.
     rereadable : bool
         Whether rows that were read can be read again.
+    live : bool
+        Whether the source is a pipe: rows come once, and nothing keeps those that nobody has read.
     heading : list of str or None
         Names of all columns of a text, in their order; known once its first line was read. Set it before, and a text
         without a heading is read as if it had this one.
@@ -153,6 +155,7 @@ class Source(ABC):
     finite: bool = False
     left_out: Sequence[str] = ()
     rereadable: bool = True
+    live: bool = False
     heading: list[str] | None = None
 
     @abstractmethod

@@ -40,7 +40,7 @@ class LineSource(SeekableSource):
         self.skip_bad = options.skip_bad
         self._text, self._follow = text, options.follow
         self._parser = parser(self.name, options)
-        self._started = False
+        self._started, self.live = False, isinstance(text, TextPipe)
         self.finite = not isinstance(text, TextPipe) and not options.follow
         self.seekable = self.finite and not isinstance(text, TextPipe) and text.suffix.lower() != ".gz"
 
