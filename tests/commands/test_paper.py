@@ -88,7 +88,9 @@ def test_the_rules_table(few_letters: Path) -> None:
     natural, batch = (float(cell.split(" ±")[0]) for cell in table.rows[0][-2:])
     assert abs(natural - batch) < 2  # the same data at the same scale
     records = {p.name: p.stat().st_mtime_ns for p in plan.folder.glob("*.json")}
-    assert len(records) == 3 + 3  # the grid of sEM, which has the best settings; SGD, natural, batch EM
+    assert (
+        len(records) == 2 * 3 + 4
+    )  # two grids of sEM, with the best settings; SGD with two controls, natural, batch EM
     assert tables.make("rules", plan) == [table]
     assert {p.name: p.stat().st_mtime_ns for p in plan.folder.glob("*.json")} == records
 
@@ -104,9 +106,10 @@ def test_tables(few_digits: Path, name: str) -> None:
     if name == "figures":
         pictures = {p.name for p in (plan.folder / "pictures").iterdir()}
         assert {"sparse.png", "filters.png", "centroids-mnist.png", "curve-mnist.png", "half-life.png"} <= pictures
+        assert {"samples-mnist.png", "outliers.png"} <= pictures
         assert "effect-tol-sgd.png" in pictures
         claims = tables.make("claims", plan)  # from the same records
-        assert [table.title.split()[0] for table in claims] == ["Effect"] * 15 + ["Claim:"] * 3
+        assert [table.title.split()[0] for table in claims] == ["Effect"] * 18 + ["Claim:"] * 6
         assert all(len(row) == len(table.columns) for table in claims for row in table.rows)
     if name == "initialisation":
         assert made[0].rows[0][:2] == ["MNIST", "205.5 ± 1.1"]  # published, next to ours

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS = 160  # of a density, along each axis
+UNUSED = 0.1  # of an even share: weights below it are red
 
 
 class Fitted(Protocol):
@@ -47,7 +48,7 @@ def grid_of(model: Mixture | Fitted) -> Grid:
 
 
 def centroids(model: Mixture | Fitted, grid: Grid | None = None, shape: Sequence[int] | None = None) -> Figure:
-    """Draw the means on their grid, each with its weight in percent.
+    """Draw the means on their grid, each with its weight in percent, in red below a tenth of an even share.
 
     Parameters
     ----------
@@ -93,7 +94,8 @@ def _on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid, shape: Seque
     figure = empty_figure(max(TITLE_WIDTH, 1.0 * grid.columns + 0.2), 1.12 * grid.rows + 0.6)
     for k, ax in enumerate(figure.subplots(grid.rows, grid.columns, squeeze=False).ravel()):
         draw_vector(ax, rows[k], shape, limits)
-        ax.set_title(f"{100 * weights[k]:.1f} %", fontsize=7, pad=2, color="black" if weights[k] > 1e-3 else "tab:red")
+        colour = "tab:red" if weights[k] < UNUSED / len(weights) else "black"
+        ax.set_title(f"{100 * weights[k]:.1f} %", fontsize=7, pad=2, color=colour)
     figure.suptitle(f"{mixture.n_components} {what} on their {grid.rows}×{grid.columns} grid, with weights", fontsize=9)
     return figure
 

@@ -37,7 +37,7 @@ struct EmStep {
     double rate, exponent, rate_min; // rate of step t: max(rate_min, rate * (t + 1)^-exponent)
     std::size_t first_step;
     double scale_min, scale_max;
-    bool accumulate; // move moments by 1/(t + 1) and leave the model as it is
+    bool accumulate; // move moments and leave the model as it is
 };
 
 constexpr std::size_t scout_levels = 2;
