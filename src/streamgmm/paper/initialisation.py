@@ -143,7 +143,9 @@ def make(plan: Plan) -> list[Table]:
         What to measure.
     """
     wanted = runs(plan)
-    found = plan.run([r for group in wanted.values() for r in group], "initialisation")
+    tried = [rate_runs(plan, rate, 1) for rate in RATES] if plan.rule == "sgd" else []
+    every = [r for groups in (wanted, constant_runs(plan), *tried) for group in groups.values() for r in group]
+    found = plan.run(every, "initialisation")
     tables = [_main_table(plan, wanted, found)]
     if plan.rule == "sgd":
         tables += [_annealing_table(plan, wanted, found), _other_readings(plan, wanted, found)]
@@ -208,7 +210,6 @@ def _annealing_table(plan: Plan, wanted: Runs, found: Results) -> Table:
 
 def _other_readings(plan: Plan, wanted: Runs, found: Results) -> Table:
     slow = constant_runs(plan)
-    found = found | plan.run([r for group in slow.values() for r in group], "constant ε")
     table = Table(
         "Initialisation, read otherwise",
         "Two readings that do not give the published values. Columns 'trained': the runs of the first table, tested "

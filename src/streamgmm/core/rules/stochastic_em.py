@@ -160,7 +160,7 @@ class StochasticEM(Rule[StochasticEMState]):
         return accumulated
 
     def _widen_light(self, state: StochasticEMState, parameters: Parameters) -> None:
-        """[E33] Limit precisions as the paper's sum of 1e-5 and the squares does, S0/(S2 + 1e-5) ≤ S0/1e-5."""
+        """[E17b] Limit precisions as the paper's sum of 1e-5 and the squares does, S0/(S2 + 1e-5) ≤ S0/1e-5."""
         if self.accumulation == "paper" and not state.accumulating:
             most = np.maximum(state.masses / PAPERS_EXTRA, 1e-6)
             parameters.kind.limit_precisions(parameters, most[:, None])
