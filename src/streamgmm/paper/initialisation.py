@@ -14,7 +14,7 @@ RANGES = (0.1, 0.3, 0.5)
 INFERRED, FIXED = "class 0", "class 0, δ 0.05"
 UNANNEALED = "no annealing"
 SLOW = {"learning_rate_init": 0.001, "learning_rate_min": 0.001}
-RATES = (0.001, 0.003, 0.01, 0.03)  # constant rates to try without annealing
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1)  # constant rates to try without annealing
 Runs = dict[tuple[str, str], list[Run]]
 
 

@@ -16,7 +16,8 @@ from streamgmm.errors import SourceError
 from streamgmm.paper.own_data import read_file
 from streamgmm.paper.runs import Run
 
-READINGS = {"[0, 1]": "", "[−1, 1]": "as in the file", "[0, 1]/255": "divided by 255 as images are"}
+SMALLEST = "[0, 1]/255"  # divided by 255 as images are
+READINGS = ("[0, 1]", "[−1, 1]", SMALLEST)  # of ISOLET; its file has the second
 
 
 def data_of(run: Run) -> Dataset:
@@ -78,7 +79,7 @@ def _read(rows: npt.NDArray[Any], reading: str) -> npt.NDArray[np.float32]:
     if reading == "[−1, 1]":
         return rows.astype(np.float32)
     values = datasets.scaled(rows)
-    return values * np.float32(FACTOR) if reading == "[0, 1]/255" else values
+    return values * np.float32(FACTOR) if reading == SMALLEST else values
 
 
 def patches(data: Dataset, side: int) -> Dataset:
