@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAPER = ("reading", "streaming", "initialisation", "clustering", "readings", "drift", "claims", "figures", "rules")
+PAPER = ("differences", "streaming", "initialisation", "clustering", "readings", "drift", "claims", "figures", "rules")
 SOURCES = {
     **{
         f"paper {name}": f"runs/paper/{name}.md"

@@ -10,12 +10,12 @@ import pytest
 from streamgmm import StreamGMMError
 from streamgmm.core.mixture import Mixture
 from streamgmm.paper.claims import exponent, settled
+from streamgmm.paper.differences import UNEXPLAINED, Pair
 from streamgmm.paper.exact_gradient import Model, ascend
 from streamgmm.paper.numerics import failures, scores
 from streamgmm.paper.own_data import inspect_file, read_file
 from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import STREAMING, Value
-from streamgmm.paper.reading import UNEXPLAINED, Pair
 from streamgmm.paper.readings import random_tens
 from streamgmm.paper.responsibilities import largest_share
 from streamgmm.paper.run_data import data_of

@@ -36,7 +36,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="Smoke test: few rows, one 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")]
 
 RULES = ("sgd", "natural")
-OF_THE_PAPER_ALONE = ("readings", "drift", "figures", "reading")  # tables that a set of one's own cannot have
+OF_THE_PAPER_ALONE = ("readings", "drift", "figures", "differences")  # tables that a set of one's own cannot have
 TABLES = {
     "initialisation": "Robustness to the start, and what annealing adds.",
     "clustering": "Davies-Bouldin score and Dunn index, SGD against stochastic EM.",
@@ -45,7 +45,7 @@ TABLES = {
     "drift": "MNIST classes 1-8, then 0, then 9.",
     "claims": "Claims that the paper makes in passing, and the effect of every parameter.",
     "figures": "Centroids, filters, curves, samples.",
-    "reading": "Every published value that differs from ours, and a verdict on every claim.",
+    "differences": "Every published value that differs from ours, and a verdict on every claim.",
     "rules": "SGD, stochastic EM, the natural rule and batch EM from k-means.",
     "all": "All tables of the paper (all but rules), or all that your own data can have.",
 }

@@ -41,11 +41,12 @@ def expected(plan: Plan) -> list[Run]:
     plan : Plan
         What to measure.
     """
-    return [*_all(plan), *outliers.runs(plan), *numerics.runs(plan), *exact_gradient.expected(plan)]
+    return [*_all(plan), *numerics.runs(plan), *exact_gradient.expected(plan)]
 
 
 def _all(plan: Plan) -> Iterable[Run]:
     yield from sweeps.runs(plan)
+    yield from outliers.runs(plan)
     for name in names(plan):
         for rule in _rules(plan):
             yield from _pass_runs(plan, name, rule)

@@ -9,10 +9,10 @@ from streamgmm.errors import StreamGMMError
 from streamgmm.paper import (
     claims,
     clustering,
+    differences,
     drift,
     figures,
     initialisation,
-    reading,
     readings,
     rules_table,
     streaming,
@@ -48,7 +48,7 @@ TABLES: dict[str, Maker] = {
     "drift": Maker(drift.make, drift.expected),
     "claims": Maker(claims.make, claims.expected),
     "figures": Maker(figures.make, figures.expected),
-    "reading": Maker(reading.make, reading.expected),
+    "differences": Maker(differences.make, differences.expected),
     "rules": Maker(rules_table.make, rules_table.expected),
 }
 OF_THE_PAPER = [name for name in TABLES if name != "rules"]
