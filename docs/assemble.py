@@ -14,10 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAPER = ("differences", "streaming", "initialisation", "clustering", "readings", "drift", "claims", "figures", "rules")
 SOURCES = {
-    **{
-        f"paper {name}": f"runs/paper/{name}.md"
-        for name in PAPER
-    },
+    **{f"paper {name}": f"runs/paper/{name}.md" for name in PAPER},
     "bench": "runs/bench/report.md",
 }
 PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-", "half-life", "samples-", "outliers")
