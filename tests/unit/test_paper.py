@@ -72,6 +72,7 @@ def test_summaries() -> None:
     assert shown(None) == "–"
     table = Table("T", "words", ["a", "b"], [[1, "x"]])
     assert table.markdown().splitlines()[-1] == "| 1 | x |"
+    assert Table("T", "words", ["a", "b"], [[1, "–"]]).without_empty_columns() == Table("T", "words", ["a"], [[1]])
 
 
 def test_every_published_table_has_every_data_set() -> None:

@@ -111,8 +111,8 @@ def _speed(plan: Plan, found: Results) -> Table:
         "Claim: convergence time against K",
         "Samples and seconds of one core until the max-component log-likelihood of the stream (a moving mean over a "
         "twentieth of the run) first comes within 1 % of its final value, relative to the largest possible value; "
-        f"{plan.passes} passes. 'exponent': slope of a straight line through the logarithms; the paper says that time "
-        "grows linearly with K, which is an exponent of 1.",
+        f"{plan.size.split(', ')[-1]}. 'exponent': slope of a straight line through the logarithms; the paper says "
+        "that time grows linearly with K, which is an exponent of 1.",
         ["data", "rule", "unit", *(f"K {k}" for k in GRIDS), "exponent"],
     )
     for name in names(plan):

@@ -160,9 +160,9 @@ def _main_table(plan: Plan, wanted: Runs, found: Results) -> Table:
         f"{plan.method}, {plan.size}, trained on {where}; max-component log-likelihood of test data, mean ± std over "
         "seeds. 'μ': range of the random initial means. 'class 0': initial means from one pass over class 0, with the "
         "tolerance inferred from noise; 'δ 0.05': the same with the paper's tolerance, which all other columns have. "
-        "ε falls from 0.1 to 0.001; without annealing it is 0.001. The period is 1000, and 200 for ISOLET and Fruits "
-        "360. 'spread': largest difference between the three μ columns, in percent of the largest possible value, "
-        "0.579·D.",
+        "SGD's ε falls from 0.1 to 0.001; without annealing it is 0.001. Its period is 1000, and 200 for ISOLET and "
+        "Fruits 360. 'spread': largest difference between the three μ columns, in percent of the largest possible "
+        "value, 0.579·D.",
         ["data", *(h for c in columns for h in ((f"{c} (paper)", f"{c} (ours)") if c != FIXED else (f"{c} (ours)",))),
          "spread, ours"],
     )  # fmt: skip

@@ -21,7 +21,8 @@ from streamgmm.paper.run_data import data_of, floats
 from streamgmm.paper.runs import Run
 
 CHUNK = 2000
-SHORT_PERIODS = {"isolet": 200, "fruits360": 200}  # too few samples for a check every 1000
+SHORT, FEW_SAMPLES = 200, 10_000  # the period where samples are too few for a check every 1000
+SMALL_SETS = ("isolet", "fruits360")
 POINTS = 200  # of a curve
 DRAWS = 10
 PAPERS_TOL = 0.05
@@ -42,7 +43,7 @@ def settings_of(run: Run, n_features: int) -> Settings:
     rule = values.get("rule")
     if rule == "sgd":
         values.setdefault("tol", PAPERS_TOL)
-        values.setdefault("period", SHORT_PERIODS.get(run.dataset))
+        values.setdefault("period", _period(run))
         if (baseline := values.pop("baseline", None)) is not None:
             values["rule"] = SGD(baseline=baseline)
     elif rule == "sem":
@@ -56,6 +57,13 @@ def settings_of(run: Run, n_features: int) -> Settings:
     if weights is not None:
         settings = replace(settings, weights_init=_start_weights(weights, size, run.seed))
     return settings
+
+
+def _period(run: Run) -> int | None:
+    """Return a shorter period where samples are few; None is the default."""
+    if "own" in run.data:
+        return SHORT if run.data["own"]["size"][0] < FEW_SAMPLES else None
+    return SHORT if run.dataset in SMALL_SETS else None
 
 
 def _start_weights(name: str, size: int, seed: int) -> npt.NDArray[np.float64]:

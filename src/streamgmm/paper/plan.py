@@ -129,8 +129,12 @@ class Plan:
         name : str
             The data set.
         """
-        same = self.own is None and self.components == COMPONENTS and self.rule == "sgd"
-        return table.get(name) if same else None
+        return table.get(name) if self.has_published else None
+
+    @property
+    def has_published(self) -> bool:
+        """Whether the paper has published results of what this plan measures."""
+        return self.own is None and self.components == COMPONENTS and self.rule == "sgd"
 
     def settings(self, rule: str, **others: Any) -> dict[str, Any]:
         """Return the settings of a run.

@@ -136,8 +136,7 @@ def table(plan: Plan, found: Results, sweep: Sweep) -> Table:
     columns = list(sweep_runs(plan, sweep, names(plan)[0]))
     made = Table(
         f"Effect of {sweep.symbol}, {sweep.rule}",
-        f"{plan.size if sweep.parameter not in ('n_components', 'batch_size') else plan.size.partition(', ')[2]}, test "
-        f"max-component log-likelihood, mean ± std over at most {len(plan.few_seeds(names(plan)[0], SEEDS))} seeds (in "
+        f"{_words(plan, sweep)}, test max-component log-likelihood, mean ± std over seeds (in "
         "parentheses: components that win a test sample). All other parameters have their defaults, and SGD's δ is "
         "0.05.",
         ["data", *(f"{sweep.symbol} {'uniform' if v is None else v}" for v in columns)],
@@ -149,3 +148,9 @@ def table(plan: Plan, found: Results, sweep: Sweep) -> Table:
             cells.append(f"{shown(last(found, group, 'max_component'))} ({live:.0f})")
         made.rows.append([plan.title(name), *cells])
     return made
+
+
+def _words(plan: Plan, sweep: Sweep) -> str:
+    """Return the size of a plan without what the sweep varies."""
+    varied = {"n_components": "K =", "batch_size": "batch size"}.get(sweep.parameter)
+    return ", ".join(part for part in plan.size.split(", ") if varied is None or not part.startswith(varied))

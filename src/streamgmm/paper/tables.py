@@ -82,6 +82,8 @@ def make(name: str, plan: Plan) -> list[Table]:
     if not any(t.rows for t in tables):
         where = "the paper's own sets" if plan.own else "mnist, which has all but readings"
         raise StreamGMMError(f"{name} has no table for {', '.join(plan.names)}; use {where}.")
+    if not plan.has_published:
+        tables = [table.without_empty_columns() for table in tables]
     about = "; ".join(f"{k} {v}" for k, v in versions().items())
     text = f"{_seeds(name, plan)}; tables made with {about}.\n\n" + "\n".join(t.markdown() for t in tables)
     plan.folder.mkdir(parents=True, exist_ok=True)
