@@ -142,8 +142,8 @@ def make(plan: Plan) -> list[Table]:
         f"{agreed} of {len(every)} published values agree with ours, {len(every) - agreed - open_ones} have a "
         f"cause that is named (where it says so, not tested), and {open_ones} {'is' if open_ones == 1 else 'are'} "
         "unexplained. The table lists those that differ by more than the limit, which is twice the larger standard "
-        "deviation unless one was set before measuring (initialisation: 1.5 nats on MNIST, 2.5 on FashionMNIST and SVHN; clustering: 0.15 for "
-        "Davies-Bouldin, 0.03 for Dunn).",
+        "deviation unless one was set before measuring (initialisation: 1.5 nats on MNIST, 2.5 on FashionMNIST and "
+        "SVHN; clustering: 0.15 for Davies-Bouldin, 0.03 for Dunn).",
         ["table", "data", "column", "paper", "ours", "difference", "limit", "cause"],
     )
     for pair in every:
