@@ -12,14 +12,23 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PAPER = (
+    "differences",
+    "streaming",
+    "initialisation",
+    "clustering",
+    "readings",
+    "drift",
+    "claims",
+    "figures",
+    "rules",
+    "layers",
+)
 SOURCES = {
-    **{
-        f"paper {name}": f"runs/paper/{name}.md"
-        for name in ("streaming", "initialisation", "clustering", "drift", "claims", "rules", "layers")
-    },
+    **{f"paper {name}": f"runs/paper/{name}.md" for name in PAPER},
     "bench": "runs/bench/report.md",
 }
-PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-", "half-life")
+PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-", "half-life", "samples-", "outliers")
 LARGEST = 300_000  # bytes of a committed picture
 
 

@@ -88,7 +88,9 @@ def test_the_rules_table(few_letters: Path) -> None:
     natural, batch = (float(cell.split(" ±")[0]) for cell in table.rows[0][-2:])
     assert abs(natural - batch) < 2  # the same data at the same scale
     records = {p.name: p.stat().st_mtime_ns for p in plan.folder.glob("*.json")}
-    assert len(records) == 3 + 3  # the grid of sEM, which has the best settings; SGD, natural, batch EM
+    assert (
+        len(records) == 2 * 3 + 4
+    )  # two grids of sEM, with the best settings; SGD with two controls, natural, batch EM
     assert tables.make("rules", plan) == [table]
     assert {p.name: p.stat().st_mtime_ns for p in plan.folder.glob("*.json")} == records
 
@@ -104,12 +106,22 @@ def test_tables(few_digits: Path, name: str) -> None:
     if name == "figures":
         pictures = {p.name for p in (plan.folder / "pictures").iterdir()}
         assert {"sparse.png", "filters.png", "centroids-mnist.png", "curve-mnist.png", "half-life.png"} <= pictures
+        assert {"samples-mnist.png", "outliers.png"} <= pictures
         assert "effect-tol-sgd.png" in pictures
         claims = tables.make("claims", plan)  # from the same records
-        assert [table.title.split()[0] for table in claims] == ["Effect"] * 15 + ["Claim:"] * 3
+        assert [table.title.split()[0] for table in claims] == ["Effect"] * 18 + ["Claim:"] * 6
         assert all(len(row) == len(table.columns) for table in claims for row in table.rows)
     if name == "initialisation":
         assert made[0].rows[0][:2] == ["MNIST", "205.5 ± 1.1"]  # published, next to ours
+
+
+@pytest.mark.soak
+def test_differences_and_verdicts(few_digits: Path) -> None:
+    [differences, verdicts] = tables.make("differences", quick_plan(few_digits, "mnist"))
+    assert {row[1] for row in differences.rows} == {"MNIST"}
+    assert all(row[-1] for row in differences.rows)  # a cause, or "unexplained"
+    assert {row[2] for row in verdicts.rows} <= {"holds", "holds in part", "does not hold"}
+    assert "annealing is essential" in {row[0] for row in verdicts.rows}
 
 
 def test_a_table_without_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +144,32 @@ def test_the_command_prints_tables_as_json_or_markdown(few_letters: Path) -> Non
     assert f"### {table['title']}" in again.stdout
     assert " | ".join(map(str, table["rows"][0])) in again.stdout
     assert (few_letters / "runs" / "paper" / "quick" / "initialisation-isolet.md").exists()
+
+
+def test_own_data_get_tables_of_their_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=400)
+    rows = 40 * labels[:, None] + rng.normal(0, 4, (400, 4))
+    lines = [",".join([*(f"{v:.3f}" for v in row), f"kind {label}"]) for row, label in zip(rows, labels, strict=True)]
+    (tmp_path / "plants.csv").write_text("\n".join(["a,b,c,d,kind", *lines]) + "\n")
+    command = paper("streaming", "--data", "plants.csv", "--label", "kind", "--components", "4", "--quick", "--json")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "320 training and 80 test samples of 4 features, 3 classes" in done.stderr
+    table = json.loads(done.stdout)["streaming"][0]
+    [row] = table["rows"]
+    assert row[0] == "plants"
+    assert "SGD (paper)" not in table["columns"]
+    assert float(row[-1].split(" ±")[0]) > 0  # densities of features within [0, 1]
+    assert "K = 4" in table["words"]
+    assert "best of 3 settings" in table["words"]  # not of 27: the quick form tries three
+
+
+def test_odd_combinations_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    assert "a.txt does not exist" in refused(tmp_path, "streaming", "--data", "a.txt")
+    assert "exclude each other" in refused(tmp_path, "streaming", "--data", "a.csv", "--dataset", "mnist")
+    assert "--rule is 'sem'; expected sgd or natural" in refused(tmp_path, "streaming", "--rule", "sem")
+    assert "add --data FILE" in refused(tmp_path, "streaming", "--label", "kind")
 
 
 def _left(group: int) -> list[str]:

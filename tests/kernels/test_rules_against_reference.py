@@ -86,7 +86,7 @@ def test_em_steps(width: str, dtype: type, batch_size: int, components: int, fea
 def test_accumulation_leaves_the_model_alone(width: str) -> None:
     _, p, variances, x = case(4, 9, np.float64, 12)
     before, masses, means = plain(p), np.zeros(4), p.means_buffer.copy()
-    step = EMStep(0.1, exponent=0.5, rate_min=0.1, first_step=0, scale_bounds=BOUNDS, accumulate=True)
+    step = EMStep(0.0, exponent=0.5, rate_min=0.1, first_step=0, scale_bounds=BOUNDS, accumulate=True)
     diagonal.em_steps(p.model, diagonal.Moments(means, variances, masses), Samples(x), step)
     for a, b in zip(plain(p), before, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -94,6 +94,23 @@ def test_accumulation_leaves_the_model_alone(width: str) -> None:
     np.testing.assert_allclose(masses, shares.mean(0), atol=1e-12)
     heard = shares.sum(0) > 1e-6
     np.testing.assert_allclose(means[heard, :9], (shares.T @ x)[heard] / shares.sum(0)[heard, None], rtol=1e-9)
+
+
+def test_accumulation_may_have_rates_that_fall(width: str) -> None:
+    _, p, variances, x = case(4, 9, np.float64, 12)
+    before, masses, means = plain(p), np.zeros(4), p.means_buffer.copy()
+    step = EMStep(0.3, exponent=0.7, rate_min=0.01, first_step=0, scale_bounds=BOUNDS, accumulate=True)
+    diagonal.em_steps(p.model, diagonal.Moments(means, variances, masses), Samples(x), step)
+    shares = np.exp(eq.scores(x, *before) - eq.log_likelihood(x, *before)[:, None])
+    expected, sums = np.zeros(4), np.zeros((4, 9))
+    for t in range(12):
+        rate = eq.em_rate(t, 0.3, 0.2, 0.01)
+        expected = (1 - rate) * expected + rate * shares[t]
+        sums = (1 - rate) * sums + rate * shares[t][:, None] * x[t]
+    np.testing.assert_array_equal(p.means, before[1])
+    np.testing.assert_allclose(masses, expected, atol=1e-12)
+    heard = expected > 1e-6
+    np.testing.assert_allclose(means[heard, :9], sums[heard] / expected[heard, None], rtol=1e-9)
 
 
 def test_natural_steps_need_the_models_own_means() -> None:

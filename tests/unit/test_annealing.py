@@ -39,13 +39,19 @@ def test_batches_count_samples() -> None:
     ("loss", "shrinks"), [(100.0, True), (104.9, True), (105.1, False), (90.1, True), (89.9, False), (-400.0, False)]
 )
 def test_sigma_shrinks_only_when_the_loss_stands_still(loss: float, shrinks: bool) -> None:
-    schedule = Schedule(2.0, baseline="first")
+    schedule = Schedule(2.0)
     state = Annealing(sigma=2.0, samples=2000, loss=loss, max_component=loss, baseline=0.0, last=100.0)
     after, shrunk = annealing.check(schedule, state)
     assert -0.1 < eq.relative_gain(loss, 100.0, 0.0) < 0.05 or not shrinks
     assert shrunk == shrinks
     assert after.sigma == (1.8 if shrinks else 2.0)
     assert after.last == loss
+
+
+@pytest.mark.parametrize(("loss", "shrinks"), [(104.9, True), (105.1, False), (89.9, True), (-400.0, True)])
+def test_the_papers_control_has_no_lower_bound(loss: float, shrinks: bool) -> None:
+    state = Annealing(sigma=2.0, samples=2000, loss=loss, max_component=loss, baseline=0.0, last=100.0)
+    assert annealing.check(Schedule(2.0, baseline="first"), state)[1] == shrinks
 
 
 def test_first_check_only_stores() -> None:

@@ -17,9 +17,10 @@ from streamgmm.paper.comparison import better, shown, summary, verdict
 from streamgmm.paper.durations import expected_seconds
 from streamgmm.paper.layer_runs import auc, right_half_error
 from streamgmm.paper.markdown_table import Table
-from streamgmm.paper.measurements import feed, measure, patches, trainer_of
+from streamgmm.paper.measurements import feed, index_key, measure, trainer_of
 from streamgmm.paper.plan import Plan
 from streamgmm.paper.published import Value
+from streamgmm.paper.run_data import patches
 from streamgmm.paper.runs import Run
 
 
@@ -72,6 +73,7 @@ def test_summaries() -> None:
     assert shown(None) == "–"
     table = Table("T", "words", ["a", "b"], [[1, "x"]])
     assert table.markdown().splitlines()[-1] == "| 1 | x |"
+    assert Table("T", "words", ["a", "b"], [[1, "–"]]).without_empty_columns() == Table("T", "words", ["a"], [[1]])
 
 
 def test_every_published_table_has_every_data_set() -> None:
@@ -117,8 +119,15 @@ def test_bytes_are_learned_like_floats() -> None:
     [
         Run("isolet", "sgd", 0, 2, {"rule": "sgd"}),
         Run("isolet", "natural", 0, 1, {"rule": "natural", "natural": {"recruits": 0.1}, "half_life": 500}),
-        Run("isolet", "sem", 0, 1, {"rule": "sem", "sem": {"step_init": 0.05}, "period": 100}, {"clusters": True}),
-        Run("isolet", "sgd", 0, 1, {"rule": "sgd"}, {"all_but": [0], "start_classes": [0], "rows": 200}),
+        Run("isolet", "sem", 0, 1, {"rule": "sem", "sem": {"step_init": 0.05}, "period": 100}, {"clusters": [50, 100]}),
+        Run(
+            "isolet",
+            "sgd",
+            0,
+            1,
+            {"rule": "sgd"},
+            {"all_but": [0], "start_classes": [0], "rows": 200, "test_on": "all"},
+        ),
         Run("isolet", "batch", 0, 3),
     ],
     ids=lambda run: f"{run.method}-{len(run.data)}",
@@ -137,7 +146,11 @@ def test_runs_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run:
     assert 1 <= last["live"] <= 64
     if run.method != "batch":
         assert last["samples"] == run.passes * (200 if "rows" in run.data else 600)
-    assert ("dunn" in last) == bool(run.data.get("clusters"))
+    for count in (50, 100):
+        assert (index_key("dunn", count) in last) == bool(run.data.get("clusters"))
+    if run.data.get("test_on") == "all":
+        assert last["auc"] > 0.9  # the class left out is far away
+        assert last["max_component_seen"] > last["max_component"]
 
 
 def test_auc_counts_pairs_and_halves_of_ties() -> None:

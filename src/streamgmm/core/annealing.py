@@ -27,7 +27,7 @@ class Schedule:
 
     ``baseline="mean"`` measures gains against the mean loss over the first tenth of a period, and makes ℓ the plain
     mean until one period is full, so that no single sample decides the schedule. ``baseline="first"`` is the paper's
-    form.
+    control: gains count from the loss of the first step, and any gain below ``tol`` is stationary, however negative.
     """
 
     sigma_init: float
@@ -98,7 +98,8 @@ def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
         stationary = gain == 0 or -2 * limit < gain < limit
     else:
         relative = gain / scale if scale else (0.0 if gain == 0 else inf)
-        stationary = -2 * schedule.tol < relative < schedule.tol
+        least = -inf if schedule.baseline == "first" else -2 * schedule.tol
+        stationary = least < relative < schedule.tol
     sigma = schedule.shrink * state.sigma if stationary else state.sigma
     if sigma < max(schedule.sigma_min, schedule.drop_below):
         sigma = schedule.sigma_min

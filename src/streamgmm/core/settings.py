@@ -20,6 +20,7 @@ from streamgmm.core.rules import RULES, Rule, rule_from_settings
 from streamgmm.errors import SettingError
 
 DEFAULT_CAP = 20.0  # of precisions: features in [0, 1], or standardised ones while the annealing is wide
+PAPERS_TOL = 0.05
 INITS = ("weights_init", "means_init", "precisions_init")
 
 
@@ -118,12 +119,15 @@ class Settings:
         widest = self.make_grid().widest if self.sigma_init is None else self.sigma_init
         period = engine.replicas * rule.period(self.n_components) if self.period is None else self.period
         least = float(self.sigma_min)  # numbers of NumPy would spread to rules and the kernel
+        papers = rule.baseline == "first"  # its control has a fixed tolerance, and narrows in steps to the end
+        tol = PAPERS_TOL if papers and self.tol is None else rule.tol if self.tol is None else float(self.tol)
         return Schedule(
             sigma_init=rule.first_sigma(float(widest), least) if self.annealing else least,
             sigma_min=least,
-            tol=rule.tol if self.tol is None else float(self.tol),
+            tol=tol,
             period=int(period),
-            drop_below=rule.drop_below,
+            baseline=rule.baseline,
+            drop_below=0.0 if papers else rule.drop_below,
         )
 
     def make_parameters(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Parameters:

@@ -58,12 +58,11 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     sigma_min : float, default=0.01
         Width at which the annealing ends.
     tol : float or None, default=None
-        Relative gain below which the objective counts as stationary. None leaves it to the rule: 0.05 for ``"sgd"``;
-        ``"natural"`` infers it from the noise of the objective.
+        Relative gain below which the objective counts as stationary. None infers it from the noise of the objective.
     period : int or None, default=None
         Samples between two checks. None leaves it to the rule: 1000, or 2.5 per component for ``"natural"``.
     annealing : bool, default=True
-        False fixes the width and the learning rate at their minimum.
+        False fixes the width and the learning rate at their minimum, ``sigma_min`` and ``learning_rate_min``.
     mean_range : float, default=0.1
         Means start uniformly in ±mean_range, in deviations of a feature, or in its units with ``scale="none"``.
     precision_max : float or None, default=None
@@ -217,7 +216,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def paper(cls, rule: str | Rule[Any] = "sgd", **changes: Any) -> Self:
         """Return an estimator with the settings of Gepperth & Pfülb (2021), for features in [0, 1].
 
-        Precisions are at most 20, features are not scaled, the tolerance is 0.05, and ``fit`` makes three passes.
+        Precisions are at most 20, features are not scaled, the tolerance is 0.05, and ``fit`` makes three passes. Two
+        details are settings of the rules: ``SGD(baseline="first")`` and ``StochasticEM(accumulation="paper")``.
 
         Parameters
         ----------

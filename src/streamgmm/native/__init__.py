@@ -198,7 +198,7 @@ class NaturalStep(NamedTuple):
 class EMStep(NamedTuple):
     """Settings of stochastic-EM steps: step t has the rate ``max(rate_min, rate * (t + 1) ** -exponent)``.
 
-    ``accumulate`` moves the moments at the rate 1 / (t + 1) and leaves the model as it is.
+    A ``rate`` of 0 stands for 1 / (t + 1), a plain mean. ``accumulate`` moves moments and leaves the model as it is.
     """
 
     rate: float

@@ -1,112 +1,36 @@
-"""The effect of every parameter, and claims that the paper makes without a table."""
+"""Claims that the paper makes without a table, and the effect of every parameter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from streamgmm.paper import exact_gradient, numerics, outliers, sweeps
 from streamgmm.paper.comparison import ceiling, last, shown, summary
-from streamgmm.paper.durations import SIZES
 from streamgmm.paper.markdown_table import Table
 from streamgmm.paper.plan import Plan
-from streamgmm.paper.published import NAMES
 from streamgmm.paper.runs import Results, Run
+from streamgmm.paper.sweeps import GRIDS, SEEDS, SWEEPS, Sweep, names, sweep_runs
 
-SEEDS = 3
-SETS = ("mnist", "fashionmnist", "devanagari")
 WINDOW = 9  # points of the moving mean; a curve has about 200
 PATCHES = (6, 10, 14, 20, 28)
-GRIDS = (16, 36, 64, 100, 144, 256)
+UNITS = ("samples", "seconds")
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Values of one parameter; all others keep their defaults.
-
-    Parameters
-    ----------
-    parameter : str
-        Name of the parameter.
-    symbol : str
-        Its symbol in tables and figures.
-    values : tuple
-        Values to try.
-    rule : str, default="sgd"
-        The rule.
-    """
-
-    parameter: str
-    symbol: str
-    values: tuple[Any, ...]
-    rule: str = "sgd"
-
-
-SWEEPS = (
-    Sweep("grid", "grid", ("torus", "ring")),
-    Sweep("batch_size", "batch size", (1, 16, 100)),
-    Sweep("batch_size", "batch size", (1, 16, 100), "natural"),
-    Sweep("tol", "δ (tol)", (0.01, 0.02, 0.05, 0.1, 0.2)),
-    Sweep("period", "1/α (period)", (200, 500, 1000, 2000, 5000)),
-    Sweep("period", "1/α (period)", (50, 160, 500, 1000, 2000), "natural"),
-    Sweep("sigma_init", "σ₀", (0.5, 1.0, 2.0, 3.0, 4.0)),
-    Sweep("sigma_init", "σ₀", (0.5, 1.0, 2.0, 3.0, 4.0), "natural"),
-    Sweep("sigma_min", "σ∞", (0.01, 0.1, 0.3, 0.5, 0.7)),
-    Sweep("precision_max", "precision_max", (5.0, 10.0, 20.0, 40.0, 80.0)),
-    Sweep("precision_max", "precision_max", (5.0, 10.0, 20.0, 40.0, 80.0), "natural"),
-    Sweep("learning_rate_init", "ε₀", (0.01, 0.03, 0.1, 0.3)),
-    Sweep("learning_rate_min", "ε∞", (0.0003, 0.001, 0.003, 0.01)),
-    Sweep("n_components", "K", GRIDS),
-    Sweep("n_components", "K", GRIDS, "natural"),
-)
-
-
-def names(plan: Plan) -> list[str]:
-    """Return the data sets of a plan that the claims are measured on.
-
-    Parameters
-    ----------
-    plan : Plan
-        What to measure.
-    """
-    return [n for n in plan.names if n in SETS]
-
-
-def _seeds(plan: Plan) -> range:
-    return range(1 if plan.quick else min(SEEDS, plan.seeds))
-
-
-def sweep_runs(plan: Plan, sweep: Sweep, name: str) -> dict[Any, list[Run]]:
-    """Return the runs of a sweep on one data set, by value of the parameter.
-
-    Parameters
-    ----------
-    plan : Plan
-        What to measure.
-    sweep : Sweep
-        The parameter and its values.
-    name : str
-        The data set.
-    """
-    values = sweep.values[:: max(1, len(sweep.values) - 1)] if plan.quick else sweep.values
-    return {
-        value: [
-            Run(name, sweep.rule, s, plan.passes, {"rule": sweep.rule, sweep.parameter: value}, plan.part(name))
-            for s in _seeds(plan)
-        ]
-        for value in values
-    }
+def _rules(plan: Plan) -> list[str]:
+    return list(dict.fromkeys((plan.rule, "natural")))
 
 
 def _pass_runs(plan: Plan, name: str, rule: str) -> list[Run]:
     passes = 2 if plan.quick else 4
-    return [Run(name, rule, s, passes, {"rule": rule}, plan.part(name)) for s in _seeds(plan)]
+    settings, part = plan.settings(rule), plan.part(name)
+    return [Run(name, rule, s, passes, settings, part) for s in plan.few_seeds(name, SEEDS)]
 
 
 def _patch_runs(plan: Plan, side: int) -> list[Run]:
-    return [Run("mnist", "sgd", s, plan.passes, {"rule": "sgd"}, plan.part("mnist", patch=side)) for s in _seeds(plan)]
+    settings, part = plan.settings("sgd"), plan.part("mnist", patch=side)
+    return [Run("mnist", "sgd", s, plan.passes, settings, part) for s in plan.few_seeds("mnist", SEEDS)]
 
 
 def expected(plan: Plan) -> list[Run]:
@@ -117,15 +41,14 @@ def expected(plan: Plan) -> list[Run]:
     plan : Plan
         What to measure.
     """
-    return list(_all(plan))
+    return [*_all(plan), *numerics.runs(plan), *exact_gradient.expected(plan)]
 
 
 def _all(plan: Plan) -> Iterable[Run]:
+    yield from sweeps.runs(plan)
+    yield from outliers.runs(plan)
     for name in names(plan):
-        for sweep in SWEEPS:
-            for group in sweep_runs(plan, sweep, name).values():
-                yield from group
-        for rule in ("sgd", "natural"):
+        for rule in _rules(plan):
             yield from _pass_runs(plan, name, rule)
     if "mnist" in plan.names:
         for side in PATCHES:
@@ -133,7 +56,7 @@ def _all(plan: Plan) -> Iterable[Run]:
 
 
 def results(plan: Plan) -> Results:
-    """Measure all runs of the claims.
+    """Measure the effects of parameters, and all claims that take plain runs.
 
     Parameters
     ----------
@@ -154,30 +77,15 @@ def make(plan: Plan) -> list[Table]:
     found = results(plan)
     if not found:
         return []
-    tables = [_sweep_table(plan, found, sweep) for sweep in SWEEPS]
     return [
-        *tables,
+        *(sweeps.table(plan, found, sweep) for sweep in SWEEPS),
         _passes(plan, found),
         _speed(plan, found),
         *([_bound(plan, found)] if "mnist" in plan.names else []),
+        *numerics.make(plan),
+        *exact_gradient.make(plan),
+        *outliers.make(plan),
     ]
-
-
-def _sweep_table(plan: Plan, found: Results, sweep: Sweep) -> Table:
-    columns = list(sweep_runs(plan, sweep, names(plan)[0]))
-    table = Table(
-        f"Effect of {sweep.symbol}, {sweep.rule}",
-        f"Test max-component log-likelihood after {plan.passes} passes, mean ± std over {len(_seeds(plan))} seeds (in "
-        "parentheses: components that win a test sample). All other parameters have their defaults.",
-        ["data", *(f"{sweep.symbol} {v}" for v in columns)],
-    )
-    for name in names(plan):
-        cells = []
-        for group in sweep_runs(plan, sweep, name).values():
-            live = last(found, group, "live").mean
-            cells.append(f"{shown(last(found, group, 'max_component'))} ({live:.0f})")
-        table.rows.append([NAMES[name], *cells])
-    return table
 
 
 def _passes(plan: Plan, found: Results) -> Table:
@@ -189,47 +97,103 @@ def _passes(plan: Plan, found: Results) -> Table:
         ["data", "rule", *(f"pass {i + 1}" for i in range(count)), "after the second"],
     )
     for name in names(plan):
-        for rule in ("sgd", "natural"):
+        for rule in _rules(plan):
             records = [found[r.file]["passes"] for r in _pass_runs(plan, name, rule)]
             values = [summary([p[i]["max_component"] for p in records]) for i in range(count)]
-            gain = 100 * (values[-1].mean - values[1].mean) / ceiling(SIZES[name][2])
-            table.rows.append([NAMES[name], rule, *map(shown, values), f"{gain:+.2f} %"])
+            gain = 100 * (values[-1].mean - values[1].mean) / ceiling(plan.sizes(name)[2])
+            table.rows.append([plan.title(name), rule, *map(shown, values), f"{gain:+.2f} %"])
     return table
 
 
 def _speed(plan: Plan, found: Results) -> Table:
-    """Make the table of samples until the log-likelihood of the stream settles, by K."""
+    """Make the table of samples and seconds until the log-likelihood of the stream settles, by K."""
     table = Table(
         "Claim: convergence time against K",
-        "Samples until the max-component log-likelihood of the stream (a moving mean over a twentieth of the run) "
-        "first comes within 1 % of its final value, relative to the largest possible value; three passes.",
-        ["data", "rule", *(f"K {k}" for k in GRIDS)],
+        "Samples and seconds of one core until the max-component log-likelihood of the stream (a moving mean over a "
+        "twentieth of the run) first comes within 1 % of its final value, relative to the largest possible value; "
+        f"{plan.size.split(', ')[-1]}. 'exponent': slope of a straight line through the logarithms; the paper says "
+        "that time grows linearly with K, which is an exponent of 1.",
+        ["data", "rule", "unit", *(f"K {k}" for k in GRIDS), "exponent"],
     )
     for name in names(plan):
-        for rule in ("sgd", "natural"):
-            sweep = next(s for s in SWEEPS if s.parameter == "n_components" and s.rule == rule)
-            groups = sweep_runs(plan, sweep, name)
-            cells = []
-            for k in GRIDS:
-                times = [_settled(found[r.file]["curve"], 0.01 * ceiling(SIZES[name][2])) for r in groups.get(k, [])]
-                cells.append(f"{summary(times).mean:,.0f}" if times else "–")
-            table.rows.append([NAMES[name], rule, *cells])
+        for sweep in (s for s in SWEEPS if s.parameter == "n_components"):
+            for unit in UNITS:
+                means = _times(plan, found, sweep, name, unit)
+                cells = [f"{means[k]:,.{0 if unit == 'samples' else 2}f}" if k in means else "–" for k in GRIDS]
+                table.rows.append([plan.title(name), sweep.rule, unit, *cells, f"{exponent(means):.2f}"])
     return table
 
 
-def _settled(curve: list[list[float]], margin: float) -> float:
-    """Return when a moving mean of the curve first comes within ``margin`` of its end; single points are noisy."""
+def _times(plan: Plan, found: Results, sweep: Sweep, name: str, unit: str) -> dict[int, float]:
+    """Return the time until the stream settles, by K."""
+    margin = 0.01 * ceiling(plan.sizes(name)[2])
+    return {
+        k: summary([settled(found[r.file], margin, unit) for r in group]).mean
+        for k, group in sweep_runs(plan, sweep, name).items()
+    }
+
+
+def exponents(plan: Plan, found: Results) -> dict[str, list[float]]:
+    """Return the exponents of SGD's convergence time over K, by unit.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    found : dict
+        Results by record name.
+    """
+    sweep = next(s for s in SWEEPS if (s.parameter, s.rule) == ("n_components", "sgd"))
+    return {unit: [exponent(_times(plan, found, sweep, n, unit)) for n in names(plan)] for unit in UNITS}
+
+
+def settled(record: dict[str, list[list[float]]], margin: float, unit: str = "samples") -> float:
+    """Return when a moving mean of a run's curve first comes within ``margin`` of its end; single points are noisy.
+
+    Parameters
+    ----------
+    record : dict
+        Curve of a run, and its seconds by samples.
+    margin : float
+        How near, in nats.
+    unit : {"samples", "seconds"}, default="samples"
+        What to count.
+    """
+    curve = record["curve"]
     if len(curve) < WINDOW:
         return float("nan")
     smooth = np.convolve([row[2] for row in curve], np.ones(WINDOW) / WINDOW, mode="valid")
-    return float(curve[int(np.argmax(smooth >= smooth[-1] - margin)) + WINDOW // 2][0])
+    samples = float(curve[int(np.argmax(smooth >= smooth[-1] - margin)) + WINDOW // 2][0])
+    if unit == "samples":
+        return samples
+    known, seconds = zip(*record["times"], strict=True)
+    return float(np.interp(samples, (0, *known), (0, *seconds)))
+
+
+def exponent(times: dict[int, float]) -> float:
+    """Return the slope of a straight line through logarithms of times over logarithms of sizes.
+
+    Parameters
+    ----------
+    times : dict
+        Times by size.
+
+    Examples
+    --------
+    >>> round(exponent({16: 2.0, 64: 8.0, 256: 32.0}), 3)
+    1.0
+    """
+    known = {k: t for k, t in times.items() if np.isfinite(t) and t > 0}
+    if len(known) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(list(known)), np.log(list(known.values())), 1)[0])
 
 
 def _bound(plan: Plan, found: Results) -> Table:
     table = Table(
         "Claim: the max-component bound is tight in many dimensions",
         "SGD on patches from the middle of MNIST images: exact and max-component log-likelihood of test data, their "
-        "difference in nats (at most log 64 = 4.16), and the mean maximum responsibility.",
+        f"difference in nats (at most log K = {np.log(plan.components):.2f}), and the mean maximum responsibility.",
         ["patch", "D", "exact", "max-component", "difference", "max p"],
     )
     for side in PATCHES:

@@ -26,6 +26,7 @@ NANOSECONDS = {  # per sample, component and feature
     "natural": 0.2,
     "sem": 0.25,
     "batch": 0.7,
+    "exact": 6.0,
     "flat": 0.3,
     "flat-defaults": 0.6,
     "flat-low-rank": 3.0,
@@ -43,12 +44,14 @@ def expected_seconds(run: Run) -> float:
     run : Run
         The run.
     """
-    rows, tested, features = SIZES[run.dataset]
+    rows, tested, features = run.data["own"]["size"] if "own" in run.data else SIZES[run.dataset]
     if run.data.get("rows"):
         rows, tested = min(rows, run.data["rows"]), min(tested, run.data["rows"])
     components = run.settings.get("n_components", 64)
     unit = components * features * 1e-9
-    clusters = tested**2 * features * 4e-11 if run.data.get("clusters") else 0.0
+    clusters = (
+        sum(min(tested, n) ** 2 * (10 if n < tested else 1) for n in run.data.get("clusters", ())) * features * 4e-11
+    )
     learning = rows * run.passes * unit * NANOSECONDS[run.method]
     return 0.3 + learning + clusters + 0.3 * run.passes * tested * unit
 

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streamgmm import plots
 from streamgmm.core.control import Check
 from streamgmm.core.grid import torus
-from streamgmm.paper import claims, drift
+from streamgmm.core.mixture import Mixture
+from streamgmm.paper import claims, drift, outliers, sweeps
 from streamgmm.paper.comparison import last
 from streamgmm.paper.markdown_table import Table
-from streamgmm.paper.measurements import data_of, feed, trainer_of
+from streamgmm.paper.measurements import feed, trainer_of
 from streamgmm.paper.plan import Plan
-from streamgmm.paper.published import NAMES
+from streamgmm.paper.run_data import data_of, floats
 from streamgmm.paper.runs import Run, measure_all
 from streamgmm.storage.model_file import SavedModel, load_model, save_model
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 SEM = {"step_init": 0.05, "step_decay": 0.25, "step_min": 0.001}
 WIDEST = ("svhn", "fruits360")
+SAMPLED = ("mnist", "fashionmnist")
 RESOLUTION = {"centroids-fruits360": 55, "centroids": 60, "sem": 40}  # dots per inch: noisy images compress badly
 CURVE_POINTS = 400
 
@@ -38,14 +41,14 @@ def runs(plan: Plan) -> dict[str, Run]:
     """
     wanted: dict[str, Run] = {}
     folder = str(plan.folder / "models")
-    for name in plan.names:
+    for name in plan.names if plan.own is None else ():
         part = plan.part(name, model=folder)
         if name != "isolet":
-            wanted[f"centroids-{name}"] = Run(name, "sgd", 0, plan.passes, {"rule": "sgd"}, part)
+            wanted[f"centroids-{name}"] = Run(name, "sgd", 0, plan.passes, plan.settings("sgd"), part)
         if name in WIDEST:
-            wanted[f"sem-{name}"] = Run(name, "sem", 0, plan.passes, {"rule": "sem", "sem": SEM}, part)
+            wanted[f"sem-{name}"] = Run(name, "sem", 0, plan.passes, plan.settings("sem", sem=SEM), part)
     if "mnist" in plan.names:
-        settings = {"rule": "sgd", "annealing": False}
+        settings = plan.settings("sgd", annealing=False)
         wanted["sparse"] = Run("mnist", "sgd", 0, plan.passes, settings, plan.part("mnist", model=folder))
     return wanted
 
@@ -58,6 +61,8 @@ def expected(plan: Plan) -> list[Run]:
     plan : Plan
         What to measure.
     """
+    if plan.own is not None:
+        return []
     return [*runs(plan).values(), *claims.expected(plan), *drift.expected(plan)]
 
 
@@ -78,7 +83,22 @@ def measure(run: Run) -> dict[str, Any]:
     path.parent.mkdir(parents=True, exist_ok=True)
     save_model(path, SavedModel(trainer))
     events = [check._asdict() for check in checks]
-    return {"events": events[:: max(1, len(events) // CURVE_POINTS)], "shape": list(data.shape or ())}
+    return {
+        "events": events[:: max(1, len(events) // CURVE_POINTS)],
+        "shape": list(data.shape or ()),
+        "sampling": _sampling(trainer.mixture, floats(data.x_test), run.seed),
+    }
+
+
+def _sampling(mixture: Mixture, test: npt.NDArray[np.float32], seed: int) -> dict[str, float]:
+    """Compare samples of a mixture with test data: their log-likelihoods, and how well these tell them apart."""
+    from sklearn.metrics import roc_auc_score
+
+    drawn = mixture.sample(len(test), seed)[0]
+    values = [mixture.max_component(x) for x in (drawn, test)]
+    is_drawn = np.repeat([True, False], [len(v) for v in values])
+    area = float(roc_auc_score(is_drawn, np.concatenate(values)))
+    return {"drawn": float(values[0].mean()), "test": float(values[1].mean()), "auc": area}
 
 
 def make(plan: Plan) -> list[Table]:
@@ -89,9 +109,29 @@ def make(plan: Plan) -> list[Table]:
     plan : Plan
         What to measure.
     """
+    if plan.own is not None:
+        return []
     table = Table("Figures", f"Written to {plan.folder / 'pictures'}.", ["picture"])
     table.rows = [[path.name] for path in draw(plan)]
-    return [table]
+    wanted = {name: run for name, run in runs(plan).items() if run.dataset in SAMPLED and name != "sparse"}
+    return [table, *([_sampling_table(plan, wanted)] if wanted else [])]
+
+
+def _sampling_table(plan: Plan, wanted: dict[str, Run]) -> Table:
+    found = measure_all(wanted.values(), measure, plan.folder, plan.jobs, "figures")
+    table = Table(
+        "Sampling",
+        "As many samples drawn from the model as there are test samples: mean max-component log-likelihood of both, "
+        "and the area under the ROC curve, in percent, if drawn samples are told from test samples by it (50: alike). "
+        "Pixels of a component are independent, so drawn samples are noisy and lack atypical images.",
+        ["data", "drawn", "test", "area"],
+    )
+    for run in wanted.values():
+        values = found[run.file]["sampling"]
+        table.rows.append(
+            [plan.title(run.dataset), f"{values['drawn']:.1f}", f"{values['test']:.1f}", f"{100 * values['auc']:.1f}"]
+        )
+    return table
 
 
 def draw(plan: Plan) -> list[Path]:
@@ -113,9 +153,13 @@ def draw(plan: Plan) -> list[Path]:
     for name, run in wanted.items():
         trainer = load_model(_model_path(run)).trainer
         drawn[name] = plots.centroids(trainer.mixture, trainer.grid, found[run.file]["shape"])
+        if run.dataset in SAMPLED and name != "sparse":
+            drawn[f"samples-{run.dataset}"] = plots.samples(trainer.mixture, shape=found[run.file]["shape"])
         if name == "centroids-mnist":
             drawn["curve-mnist"] = plots.curve(found[run.file]["events"])
     drawn.update(_claim_curves(plan))
+    if areas := outliers.areas(plan):
+        drawn["outliers"] = plots.areas(areas)
     if trade_off := drift.curves(plan):
         drawn["half-life"] = plots.trade_off(trade_off)
     paths = []
@@ -131,14 +175,14 @@ def _model_path(run: Run) -> Path:
 
 def _claim_curves(plan: Plan) -> dict[str, Figure]:
     """Draw one figure per parameter: log-likelihood relative to the best value, for each data set."""
-    chosen, results, drawn = claims.names(plan), claims.results(plan), {}
-    for sweep in claims.SWEEPS:
-        if sweep.parameter == "grid" or not chosen:
+    chosen, results, drawn = sweeps.names(plan), claims.results(plan), {}
+    for sweep in sweeps.SWEEPS:
+        if not sweep.has_curve or not chosen:
             continue
         lines = {}
         for name in chosen:
-            groups = claims.sweep_runs(plan, sweep, name)
-            lines[NAMES[name]] = {float(v): last(results, g, "max_component") for v, g in groups.items()}
+            groups = sweeps.sweep_runs(plan, sweep, name)
+            lines[plan.title(name)] = {float(v): last(results, g, "max_component") for v, g in groups.items()}
         title = f"{sweep.symbol}, {sweep.rule}"
-        drawn[f"effect-{sweep.parameter}-{sweep.rule}"] = plots.effects(lines, title)
+        drawn[sweep.name] = plots.effects(lines, title)
     return drawn

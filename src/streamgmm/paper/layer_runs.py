@@ -12,7 +12,7 @@ from streamgmm import datasets
 from streamgmm.estimators.mixture import StreamingGaussianMixture
 from streamgmm.layers import DeepStreamingMixture, Fold
 from streamgmm.layers.deep import CAP
-from streamgmm.paper.measurements import data_of
+from streamgmm.paper.run_data import data_of
 from streamgmm.paper.runs import Run
 
 K = 49

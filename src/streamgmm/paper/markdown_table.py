@@ -27,6 +27,12 @@ class Table:
     columns: list[str]
     rows: list[list[Any]] = field(default_factory=list)
 
+    def without_empty_columns(self) -> Table:
+        """Return the table without columns that hold nothing but dashes."""
+        kept = [i for i in range(len(self.columns)) if any(row[i] != "–" for row in self.rows)]
+        rows = [[row[i] for i in kept] for row in self.rows]
+        return Table(self.title, self.words, [self.columns[i] for i in kept], rows)
+
     def markdown(self) -> str:
         """Return heading, caption and table as Markdown."""
         lines = ["| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]

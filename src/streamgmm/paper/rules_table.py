@@ -6,7 +6,6 @@ from streamgmm.paper import streaming
 from streamgmm.paper.comparison import shown, summary
 from streamgmm.paper.markdown_table import Table
 from streamgmm.paper.plan import Plan
-from streamgmm.paper.published import NAMES
 from streamgmm.paper.runs import Results, Run
 
 BATCH_SEEDS = 3  # batch EM takes longer than everything else together
@@ -16,7 +15,10 @@ ITERATIONS = 30
 def _batch_runs(plan: Plan, name: str) -> list[Run]:
     """Return runs of batch EM, where a pass is one iteration."""
     iterations = 3 if plan.quick else ITERATIONS
-    return [Run(name, "batch", s, iterations, {}, plan.part(name)) for s in plan.seeds_of(name)[:BATCH_SEEDS]]
+    return [
+        Run(name, "batch", s, iterations, plan.settings("sem"), plan.part(name))
+        for s in plan.seeds_of(name)[:BATCH_SEEDS]
+    ]
 
 
 def expected(plan: Plan) -> list[Run]:
@@ -44,16 +46,23 @@ def make(plan: Plan) -> list[Table]:
     passes = "1 pass" if plan.passes == 1 else f"{plan.passes} passes"
     table = Table(
         "Rules and batch EM",
-        "K = 64, random initial means; batch EM starts from MiniBatchKMeans and does "
+        f"K = {plan.components}, random initial means; batch EM starts from MiniBatchKMeans and does "
         f"{3 if plan.quick else ITERATIONS} iterations with the same limit on precisions ({BATCH_SEEDS} seeds). Test "
-        "max-component log-likelihood, mean ± std over seeds. In parentheses: components of 64 that win a test sample, "
+        "max-component log-likelihood, mean ± std over seeds. In parentheses: components that win a test sample, "
         "in the worst seed, and seconds of training on one core, including k-means, with two runs at a time.",
-        ["data", f"SGD, {passes}", f"sEM, best of grid, {passes}", "natural, 1 pass", f"natural, {passes}", "batch EM"],
+        [
+            "data",
+            f"{plan.method}, {passes}",
+            f"sEM, best of {len(streaming.grid(plan))} settings, {passes}",
+            "natural, 1 pass",
+            f"natural, {passes}",
+            "batch EM",
+        ],
     )
     for name in plan.names:
-        sgd, sem, natural = (outcome.runs[name, rule] for rule in ("sgd", "sem", "natural"))
+        sgd, sem, natural = (outcome.runs[name, rule] for rule in (plan.rule, streaming.OURS, "natural"))
         columns = ((sgd, -1), (sem, -1), (natural, 0), (natural, -1), (batches[name], -1))
-        table.rows.append([NAMES[name], *(_cell(results, runs, after) for runs, after in columns)])
+        table.rows.append([plan.title(name), *(_cell(results, runs, after) for runs, after in columns)])
     return [table]
 
 

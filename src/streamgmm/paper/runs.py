@@ -19,6 +19,8 @@ from streamgmm.paper.processes import call_in_processes
 from streamgmm.progress import live_line
 from streamgmm.storage.atomic import write_atomically
 
+FORMAT = 2  # of records; raise it when a run measures something else than before
+
 
 @dataclass(frozen=True)
 class Run:
@@ -35,10 +37,12 @@ class Run:
     passes : int
         Passes over the data.
     settings : dict, default={}
-        Settings that differ from the defaults; "sem" and "natural" hold those of the rule.
+        Settings that differ from the defaults; "sem" and "natural" hold those of the rule, "baseline" is SGD's,
+        "precision_start" and "weights_start" say how the model begins.
     data : dict, default={}
-        Which part of the data to use: "rows", "classes", "all_but", "patch", "parts", "start_classes"; and what else to
-        do: "clusters" for clustering indices, "model" for a folder to save to.
+        Which data to use: "rows", "classes", "all_but", "test_on", "patch", "parts", "start_classes", "reading", "own";
+        and what else to do: "clusters" lists numbers of test samples for clustering indices, "model" is a folder to
+        save to.
     """
 
     dataset: str
@@ -51,7 +55,7 @@ class Run:
     @property
     def file(self) -> str:
         """Name of the record, unique to the run and the version of streamgmm."""
-        text = json.dumps([asdict(self), streamgmm.__version__], sort_keys=True)
+        text = json.dumps([asdict(self), streamgmm.__version__, FORMAT], sort_keys=True)
         return f"{self.dataset}-{self.method}-{self.seed}-{sha256(text.encode()).hexdigest()[:10]}.json"
 
 

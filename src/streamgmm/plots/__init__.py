@@ -5,13 +5,14 @@ accept a `Mixture` or a fitted estimator.
 """
 
 from streamgmm.plots.canvas import image_shape
-from streamgmm.plots.experiments import effects, filters, trade_off
+from streamgmm.plots.experiments import areas, effects, filters, trade_off
 from streamgmm.plots.models import centroids, density, deviations, directions, samples
 from streamgmm.plots.reasons import explanations
 from streamgmm.plots.stacks import images, prototypes
 from streamgmm.plots.trainings import curve, scores, usage
 
 __all__ = [
+    "areas",
     "centroids",
     "curve",
     "density",

@@ -1,4 +1,4 @@
-"""Figures of experiments: smoothing filters, effects of parameters, and the trade-off of a half-life."""
+"""Figures of experiments: smoothing filters, effects of parameters, the trade-off of a half-life, outliers."""
 
 from __future__ import annotations
 
@@ -105,6 +105,32 @@ def trade_off(lines: Mapping[str, Mapping[float, tuple[float, float]]]) -> Figur
     ax.set_xscale("log")
     ax.set_xlabel("half-life (samples)")
     ax.set_ylabel("log-likelihood (nats)")
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize=7)
+    return figure
+
+
+def areas(lines: Mapping[str, Sequence[float]]) -> Figure:
+    """Draw the area under the ROC curve for each class that was held out.
+
+    Parameters
+    ----------
+    lines : mapping of str to sequence of float
+        For each data set and model, areas in percent by class.
+
+    Returns
+    -------
+    Figure
+        One panel.
+    """
+    figure = empty_figure(6, 3.4)
+    ax = figure.subplots()
+    for (label, values), marker in zip(lines.items(), "osv^Dx*", strict=False):
+        ax.plot(range(len(values)), values, marker=marker, markersize=4, linewidth=0.8, label=label)
+    ax.axhline(50, color="lightgray")
+    ax.set_xticks(range(max(map(len, lines.values()))))
+    ax.set_xlabel("class held out")
+    ax.set_ylabel("area under the ROC curve (%)")
     ax.grid(alpha=0.3)
     ax.legend(fontsize=7)
     return figure

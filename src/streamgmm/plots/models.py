@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 POINTS = 160  # of a density, along each axis
 MOST_LINES = 64  # of a table
+UNUSED = 0.1  # of an even share: weights below it are red
 
 
 class Fitted(Protocol):
@@ -54,7 +55,7 @@ def centroids(
     shape: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
 ) -> Figure:
-    """Draw the means on their grid, each with its weight in percent.
+    """Draw the means on their grid, each with its weight in percent, in red below a tenth of an even share.
 
     Parameters
     ----------
@@ -125,7 +126,8 @@ def draw_on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid, shape: S
     figure = empty_figure(max(TITLE_WIDTH, 1.0 * grid.columns + 0.2), 1.12 * grid.rows + 0.6)
     for k, ax in enumerate(figure.subplots(grid.rows, grid.columns, squeeze=False).ravel()):
         draw_vector(ax, rows[k], shape, limits)
-        ax.set_title(f"{100 * weights[k]:.1f} %", fontsize=7, pad=2, color="black" if weights[k] > 1e-3 else "tab:red")
+        colour = "tab:red" if weights[k] < UNUSED / len(weights) else "black"
+        ax.set_title(f"{100 * weights[k]:.1f} %", fontsize=7, pad=2, color=colour)
     figure.suptitle(f"{mixture.n_components} {what} on their {grid.rows}×{grid.columns} grid, with weights", fontsize=9)
     return figure
 

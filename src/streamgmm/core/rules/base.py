@@ -77,6 +77,7 @@ class Rule(ABC, Generic[S]):
     anneals: ClassVar[bool] = True
     tol: ClassVar[float | None] = 0.05
     drop_below: ClassVar[float] = 0.0
+    baseline: str = "mean"  # see Schedule
     has_prior: ClassVar[bool] = False  # whether its state is a RegularisedState
     refines: ClassVar[bool] = False  # whether it implements ``refine``
     reg_covar: float = 0.0  # added to variances, as a share of those within components, where samples are standardised
@@ -381,8 +382,7 @@ def average_parameters(done: Round, out: Replica, rows: range) -> None:
     out.parameters.refresh(rows)
     part = slice(rows.start, rows.stop)
     logits = np.stack([r.parameters.logits[part] for r in done.replicas])
-    start = done.start.parameters.logits[part]
-    out.parameters.logits[part] = start + done.shares @ (logits - start)
+    out.parameters.logits[part] = (start := done.start.parameters.logits[part]) + done.shares @ (logits - start)
 
 
 def merge_parameters(done: Round, out: Replica, rows: range, shares: Any) -> None:

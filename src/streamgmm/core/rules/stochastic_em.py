@@ -19,6 +19,8 @@ from streamgmm.core.state import BUFFER, OPTIONAL, SHARES
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import EMStep, Floats, Samples, Steps
 
+PAPERS_EXTRA = 1e-5  # what the paper's code adds to masses and variances
+
 
 @dataclass
 class StochasticEMState(RegularisedState):
@@ -52,6 +54,15 @@ class StochasticEM(Rule[StochasticEMState]):
         ``"kmeans"`` clusters the accumulated samples, which are buffered.
     half_life : float or None, default=None
         Half-life of past data, in samples; replaces ``step_min``.
+    accumulation : {"mean", "paper"}, default="mean"
+        ``"mean"`` accumulates the plain mean of the statistics, and counts steps anew from its end. ``"paper"``
+        follows Gepperth & Pfülb (2021): statistics start at 0, the rate falls during the accumulation, too, and 1e-5 is
+        added to masses and variances. Components that receive little then become wide and never win again.
+
+    Examples
+    --------
+    >>> StochasticEM(step_init=0.01, step_decay=0.25, accumulate=6000, accumulation="paper").accumulation
+    'paper'
     """
 
     name: ClassVar[str] = "sem"
@@ -64,6 +75,7 @@ class StochasticEM(Rule[StochasticEMState]):
     accumulate: int | None = None
     start_from: Literal["random", "kmeans"] = "random"
     half_life: float | None = None
+    accumulation: Literal["mean", "paper"] = "mean"
 
     def __post_init__(self) -> None:
         plain_numbers(self)
@@ -78,6 +90,10 @@ class StochasticEM(Rule[StochasticEMState]):
             raise ValueError(f"start_from is {self.start_from!r}; expected 'random' or 'kmeans'.")
         if self.start_from == "kmeans" and self.accumulate == 0:
             raise ValueError("accumulate is 0, but a k-means start needs samples to cluster; leave it at None.")
+        if self.accumulation not in ("mean", "paper"):
+            raise ValueError(f"accumulation is {self.accumulation!r}; expected 'mean' or 'paper'.")
+        if self.accumulation == "paper" and (self.accumulate == 0 or self.start_from == "kmeans"):
+            raise ValueError("accumulation='paper' needs samples to accumulate and start_from='random'.")
 
     @property
     def memory(self) -> float:
@@ -98,6 +114,8 @@ class StochasticEM(Rule[StochasticEMState]):
                 f"a k-means start of {len(parameters)} components needs at least as many samples; "
                 f"it would see {waits}. Raise accumulate."
             )
+        if self.accumulation == "paper" and (context.scale_free or parameters.kind.name != "diag"):
+            raise ValueError("accumulation='paper' needs covariance_type='diag' and scale='none', like the paper.")
         layout = {"means": parameters.kind.layout(parameters.n_features)["means"]}
         state = StochasticEMState(
             masses=parameters.weights if at_once else np.zeros(len(parameters)),
@@ -119,8 +137,9 @@ class StochasticEM(Rule[StochasticEMState]):
             state.buffer = np.concatenate([state.buffer, rows])
             state.buffered_shares = np.concatenate([state.buffered_shares, shares])
             return _score_only(parameters, rows, work.samples.batch_size)
+        plain = state.accumulating and self.accumulation == "mean"
         step = EMStep(
-            rate=self.step_init,
+            rate=0.0 if plain else self.step_init,
             exponent=0.5 + self.step_decay,
             rate_min=self._rate_min(work.samples.batch_size),
             first_step=state.step,
@@ -137,7 +156,14 @@ class StochasticEM(Rule[StochasticEMState]):
         accumulated = state.accumulating
         if context.samples >= (context.schedule.period if self.accumulate is None else self.accumulate):
             self.flush(state, parameters, context)
+        self._widen_light(state, parameters)
         return accumulated
+
+    def _widen_light(self, state: StochasticEMState, parameters: Parameters) -> None:
+        """[E17b] Limit precisions as the paper's sum of 1e-5 and the squares does, S0/(S2 + 1e-5) ≤ S0/1e-5."""
+        if self.accumulation == "paper" and not state.accumulating:
+            most = np.maximum(state.masses / PAPERS_EXTRA, 1e-6)
+            parameters.kind.limit_precisions(parameters, most[:, None])
 
     def flush(self, state: StochasticEMState, parameters: Parameters, context: Context) -> None:
         """End the accumulation: the statistics become the model."""
@@ -149,12 +175,15 @@ class StochasticEM(Rule[StochasticEMState]):
             return  # no samples yet, or none that count
         seen = np.flatnonzero(state.masses > 1e-12)  # others keep their place: they have received nothing
         statistics = Statistics(state.means.buffers["means"], state.moments)
+        if self.accumulation == "paper":  # squares were about the initial means
+            state.moments["variances"][:] += (state.means["means"] - parameters.means) ** 2
         parameters.kind.set_components(parameters, statistics, seen, context.bounds)
         parameters.logits[:] = np.log(np.maximum(state.masses, 1e-300))
         parameters.refresh()
-        state.accumulating, state.step = False, 0
+        state.accumulating, state.step = False, state.step if self.accumulation == "paper" else 0
         state.means = None  # from now on the means of the parameters are the statistics
         self.set_covariances(state, parameters, context)
+        self._widen_light(state, parameters)
 
     def _cluster(self, state: StochasticEMState, parameters: Parameters, context: Context) -> None:
         """Set the statistics to those of the clusters that k-means finds in the buffer, and drop the buffer."""
@@ -197,7 +226,7 @@ class StochasticEM(Rule[StochasticEMState]):
         state.step = 0
 
     def can_wait(self, state: StochasticEMState, context: Context) -> bool:
-        return not state.accumulating
+        return not state.accumulating and self.accumulation == "mean"
 
     def finished(self, state: StochasticEMState, context: Context) -> bool:
         return not state.accumulating and context.samples >= 2 * context.schedule.period
@@ -234,7 +263,7 @@ class StochasticEM(Rule[StochasticEMState]):
 
     def learning_rate(self, state: StochasticEMState) -> float:
         """[E16] Rate of the next step; with a half-life its lower bound is that of single samples."""
-        if state.accumulating:
+        if state.accumulating and self.accumulation == "mean":
             return 1 / (state.step + 1)
         return float(max(self._rate_min(1), self.step_init * (state.step + 1) ** -(0.5 + self.step_decay)))
 

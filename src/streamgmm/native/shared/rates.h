@@ -27,9 +27,9 @@ inline double earned_rate(double *count, double w, const NaturalStep &step) {
     return w < *count ? w / *count : 1.0;
 }
 
-// [E16] Rate of step t.
+// [E16] Rate of step t; without a rate, that of a plain mean.
 inline double em_rate(const EmStep &step, std::size_t t) {
-    if (step.accumulate) return 1.0 / double(t + 1);
+    if (step.rate <= 0) return 1.0 / double(t + 1);
     const double r = step.rate * __builtin_pow(double(t + 1), -step.exponent);
     return r > step.rate_min ? r : step.rate_min;
 }
