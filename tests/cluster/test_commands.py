@@ -43,4 +43,4 @@ def test_scores_go_to_a_folder(tmp_path: Path) -> None:
     done = streamgmm("score", tmp_path / "run", rows, *options, "--out", tmp_path / "s.csv", fails=True)
     assert "writes a folder of Parquet files" in done.words
     done = streamgmm("score", tmp_path / "run", rows, *options, "--json", fails=True)
-    assert "remove --samples and --json" in done.words
+    assert "remove --samples, --json" in done.words

@@ -80,7 +80,7 @@ def test_the_run_tells_about_its_rounds(rows: Path, tmp_path: Path) -> None:
     assert run.record.cluster["width"] == native.width()
     assert run.record.cluster["round"]["chosen"]
     assert load_model(run.folder / "model.safetensors").run["cluster"] == run.record.cluster
-    assert len(run.monitor.scores) > 1000  # so that scores have p-values
+    assert run.monitor.reference.known  # so that scores have p-values
 
 
 def test_gaps_and_bad_rows_are_counted(tmp_path: Path) -> None:
