@@ -95,7 +95,9 @@ def test_the_rules_table(few_letters: Path) -> None:
     assert {p.name: p.stat().st_mtime_ns for p in plan.folder.glob("*.json")} == records
 
 
-@pytest.mark.parametrize("name", ["initialisation", "clustering", "drift", "figures", "layers"])
+@pytest.mark.parametrize(
+    "name", ["initialisation", "clustering", "drift", pytest.param("figures", marks=pytest.mark.soak), "layers"]
+)
 def test_tables(few_digits: Path, name: str) -> None:
     plan = quick_plan(few_digits, "mnist")
     assert tables.seconds([name], plan) > 0
