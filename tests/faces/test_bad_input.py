@@ -168,7 +168,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "other size": (
         change_header("trainer.settings.n_components", 9),
-        r"wins and usage have shapes \(4,\) and \(4,\)",
+        r"tensor 'parameters.means' is float64 \(4, 3\); expected float64 \(9, 3\)",
     ),
     "wrong annealing": (change_header("trainer.annealing", {"heat": 1}), "damaged"),
     "wrong shape": (change_tensor("parameters.scales", lambda a: a[:, :2]), r"tensor 'scales' has shape \(4, 2\)"),
@@ -181,8 +181,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no grid": (change_header("trainer.settings.grid", "hexagon"), "grid is 'hexagon'; expected"),
     "no scale": (change_header("trainer.settings.precision_max", -1.0), "precision_max is -1.0; expected"),
     "bad generator": (change_header("trainer.rng", {"bit_generator": "PCG64", "state": -1}), "damaged"),
-    "no settings": (change_header("trainer", {}), "damaged: 'settings'"),
-    "wrong settings": (change_header("estimator.n_epochs", -1), "does not fit this estimator .n_epochs is -1"),
+    "no settings": (change_header("trainer", {}), "damaged: trainer has no 'n_features'"),
+    "wrong settings": (change_header("estimator.n_epochs", -1), "damaged: estimator.n_epochs is -1; expected"),
     "too few names": (change_header("feature_names", ["a"]), "damaged: 1 feature names for 3 features"),
 }
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.state import Named, State
+from streamgmm.core.state import Named, State, require_range
 from streamgmm.native import FRAME_ROWS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
@@ -71,7 +71,10 @@ class Replica:
             raise ValueError(
                 f"tensor 'frame' is {frame.dtype} {frame.shape}; expected {FRAME_ROWS, parameters.n_features}"
             )
-        return Replica(parameters, self.state.restored(own), typical, None if frame is None else aligned_copy(frame))
+        require_range("typical_loss", np.delete(typical, 1), 0.0)
+        state = self.state.restored(own)
+        state.validate(parameters)
+        return Replica(parameters, state, typical, None if frame is None else aligned_copy(frame))
 
 
 class Round(NamedTuple):

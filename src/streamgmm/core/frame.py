@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.scaling import without_extremes
+from streamgmm.core.state import require_range
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 
 Numbers = npt.NDArray[np.float64]
@@ -266,6 +267,12 @@ class Frame:
         own = [tensors[name].astype(np.float64) for name in STATISTICS]
         if any(array.shape != values.shape[1:] for array in own):
             raise ValueError(f"statistics of the frame do not have the shape ({values.shape[1]},)")
+        for name in STATISTICS:
+            if name != "mean":
+                require_range(f"frame.{name}", tensors[name], 0.0)
+        require_range("frame.unit", np.abs(values[1]), np.finfo(values.dtype).tiny)
+        require_range("frame.activity", values[2], 0.0, 2.0)
+        require_range("frame.clip", values[4], 1.0)
         return cls(values, *own)
 
 

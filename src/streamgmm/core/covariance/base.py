@@ -107,6 +107,10 @@ class Covariance(ABC):
         """Raise ValueError for parameters that training cannot have made, as a damaged file may hold."""
         return
 
+    def validate_moments(self, moments: Tensors) -> None:
+        """Raise ValueError for moments that training cannot have made."""
+        return
+
     def bounds(self, precision_max: float) -> Bounds:
         """Turn the largest precision into bounds on scales."""
         largest = precision_max**0.5

@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.rows import LIMITS
+from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
 
+SCALES = (1e-20, 1e20)  # that training can give
 SINGLE = (1e-18, 1e18)  # scales whose squares, and the inverse of these, fit into float32
 
 
@@ -45,6 +48,11 @@ class Diagonal(Covariance):
     def validate(self, parameters: Parameters) -> None:
         if not (parameters["scales"] > 0).all():
             raise ValueError("tensor 'scales' holds values that are not positive")
+        require_range("scales", parameters["scales"], *SCALES)
+        require_range("means", parameters["means"], -LIMITS[parameters.dtype], LIMITS[parameters.dtype])
+
+    def validate_moments(self, moments: Tensors) -> None:
+        require_range("variances", moments["variances"], 0.0)
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         np.clip(parameters["scales"], *bounds, out=parameters["scales"])
