@@ -160,7 +160,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "other rule": (change_header("rule", UNKNOWN), "rule 'adam', which is not registered. Import mine.rules"),
     "other rule in the settings": (
         change_header("trainer.settings.rule", {"name": "adam"}),
-        "damaged: rule 'adam' is unknown",
+        "damaged: rule.name is .*, but the settings say .adam.",
     ),
     "other engine": (
         change_header("engine", {"name": "cluster", "module": "my_cluster"}),

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from streamgmm.core.grid import LAYOUTS, Grid
 from streamgmm.dashboard.history import History
+from streamgmm.storage.format3 import check_model
 from streamgmm.storage.model_file import read_model_file
 from streamgmm.storage.run_folder import EVENTS, MODEL
 
@@ -68,10 +69,12 @@ def read_model(path: Path) -> Model | None:
     """
     try:
         header, tensors = read_model_file(path)
+        check_model(header, tensors)
         means, none = tensors["parameters.means"], np.empty(0)
         if "frame" in tensors:
             shift, unit = tensors["frame"][:2]
-            means = shift + means / unit
+            with np.errstate(all="ignore"):
+                means = shift + means / unit
         strange = tensors.get("monitor.rows", np.empty((0, means.shape[1]), np.float32))
         scores = tensors.get("monitor.row_scores", none)
         if "scaling.factor" in tensors:
@@ -93,9 +96,10 @@ def read_model(path: Path) -> Model | None:
         )
     except (OSError, KeyError, ValueError, TypeError, AttributeError, IndexError):
         return None
-    components = {len(model.means), len(model.weights), len(model.usage)}
-    rows = {len(model.strange_rows), len(model.strange_scores), len(model.strange_numbers)}
-    return model if model.means.ndim == 2 and len(components) == len(rows) == 1 else None
+    components = {model.means.shape[:1], model.weights.shape, model.usage.shape}
+    rows = {model.strange_rows.shape[:1], model.strange_scores.shape, model.strange_numbers.shape}
+    whole = len(components) == len(rows) == 1 and model.means.ndim == model.strange_rows.ndim == 2
+    return model if whole and np.isfinite(model.means).all() else None
 
 
 class Follower:

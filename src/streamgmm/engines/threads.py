@@ -20,6 +20,7 @@ from streamgmm.core.state import Named
 from streamgmm.native import FRAME_SUMS, Samples, Steps, Turn
 
 MOST_REPLICAS = 1024  # each is a copy of the model
+MOST_THREADS = 64  # or as many as there are cores; results depend on the number of replicas alone
 LONG_ROUND = 1000  # samples per replica: merging costs about as much as scoring twenty of them
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -190,4 +191,5 @@ def run_all(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> lis
 @lru_cache(maxsize=4)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """Threads that stay; a forked process has none of them and gets its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="streamgmm")
+    most = max(MOST_THREADS, os.cpu_count() or 1)
+    return ThreadPoolExecutor(min(threads, most), thread_name_prefix="streamgmm")

@@ -312,6 +312,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def _refuse_changes(self) -> None:
         """Raise if a parameter of ``mixture`` has changed since training began."""
         wanted, fitted = self._new_mixture(), self.mixture_
+        if self.mixture is not None and self.mixture.rule == fitted.rule:  # a run has chosen it
+            wanted.set_params(rule=fitted.rule)
         now, begun = ({name: getattr(m, name) for name in FIXED} for m in (wanted, fitted))
         refuse_changes(now, begun, prefix="mixture.")
 

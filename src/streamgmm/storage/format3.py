@@ -96,7 +96,7 @@ def check_model(header: Header, tensors: Tensors) -> None:
     Parameters
     ----------
     header : mapping
-        The header of a model whose rule, covariance kind and engine are registered.
+        The header of a model. Settings of a rule or an engine that is not registered are not checked.
     tensors : mapping of str to array
         All tensors.
     """
@@ -120,11 +120,10 @@ def check_model(header: Header, tensors: Tensors) -> None:
 
 
 def _parts(header: Header) -> dict[str, Check]:
-    engine = {n: v for n, v in header["engine"].items() if n not in ("name", "module")}
     jobs = optional(number(-MOST_JOBS, MOST_JOBS, whole=True))
     return {
         "trainer": _trainer(header["trainer"]),
-        "engine": lambda _, place: fields_of(ENGINES[header["engine"]["name"]])(engine, place),
+        "engine": _settings_of(ENGINES.get(header["engine"]["name"])),
         "feature_names": optional(list_of(text)),
         "estimator": record(
             {},
@@ -185,11 +184,7 @@ def _settings(facts: Any) -> Check:
     rule = facts.get("rule") if isinstance(facts, dict) else None
     own: dict[str, Check] = {"rule": text}
     if isinstance(rule, dict):
-        known = RULES.get(str(rule.get("name")))
-        if known is None:
-            raise ValueError(f"rule {rule.get('name')!r:.60} is unknown; known rules are {', '.join(RULES)}")
-        plain = {n: v for n, v in rule.items() if n != "name"}
-        own["rule"] = lambda _, place: fields_of(known)(plain, place)
+        own["rule"] = _settings_of(RULES.get(str(rule.get("name"))))
     own |= {name: number(1, MOST_SAMPLES, whole=True) for name in ("n_components", "batch_size")}
     typed = fields_of(Settings, **own)
 
@@ -198,6 +193,17 @@ def _settings(facts: Any) -> Check:
             value, place
         )
         typed(value, place)
+
+    return check
+
+
+def _settings_of(kind: type | None) -> Check:
+    """Check the settings of a rule or an engine, beside its name; anything will do where it is not registered."""
+    typed = anything if kind is None else fields_of(kind)
+
+    def check(value: Any, place: str) -> None:
+        record({"name": text}, {"module": optional(text)}, unknown=anything)(value, place)
+        typed({name: inner for name, inner in value.items() if name not in ("name", "module")}, place)
 
     return check
 

@@ -1,0 +1,8 @@
+"""All formats that are fuzzed, by name."""
+
+from __future__ import annotations
+
+from tests.fuzz.formats import Format
+from tests.fuzz.model_files import MODELS
+
+FORMATS: dict[str, Format] = {form.name: form for form in (MODELS,)}
