@@ -133,7 +133,8 @@ def change_tensor(rng: Random, content: bytes) -> bytes:
             number = rng.choice(NUMBERS)
             bounds = np.iinfo(value.dtype) if value.dtype.kind in "iu" else None
             if bounds is not None:
-                number = bounds.max if not number < bounds.max else max(int(number), bounds.min)
+                number = int(np.clip(number, -1e18, 1e18)) if np.isfinite(number) else bounds.max
+                number = min(max(number, bounds.min), bounds.max)
             if kind == 5:
                 value[...] = number
             else:
