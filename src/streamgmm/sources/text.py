@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.limits import bounded_lines
 
 PIECE_BYTES = 1 << 16
 
@@ -45,7 +46,10 @@ class TextFile:
             Ignored: a file never waits.
         """
         try:
-            lines = list(islice(self._file, count))
+            if self.seekable:
+                lines = list(islice(self._file, count))
+            else:
+                lines = bounded_lines(self._name, self._file, count)
         except (EOFError, OSError, zlib.error) as problem:
             raise SourceError(f"{self._name} is damaged ({problem!s:.100}).", Remedy.RESTORE_FILE) from problem
         if self._follow and self.seekable and lines and not lines[-1].endswith(b"\n"):
