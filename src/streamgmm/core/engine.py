@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.annealing import FARTHEST
 from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import Named, State, require_range
@@ -71,7 +72,8 @@ class Replica:
             raise ValueError(
                 f"tensor 'frame' is {frame.dtype} {frame.shape}; expected {FRAME_ROWS, parameters.n_features}"
             )
-        require_range("typical_loss", np.delete(typical, 1), 0.0)
+        require_range("typical_loss", np.delete(typical, 1), 0.0, FARTHEST)
+        require_range("typical_loss", typical[1], -FARTHEST, FARTHEST)
         state = self.state.restored(own)
         state.validate(parameters)
         return Replica(parameters, state, typical, None if frame is None else aligned_copy(frame))

@@ -34,6 +34,7 @@ class TextFile:
         self._name, self._follow, self.rows = path.name, follow, 0
         self.seekable = path.suffix.lower() != ".gz"
         self._file: Any = (Path.open if self.seekable else gzip.open)(path, "rb")
+        self._size = path.stat().st_size
 
     def take(self, count: int, wait: bool = True) -> list[bytes]:
         """Return the next lines; none at the end.
@@ -52,6 +53,10 @@ class TextFile:
                 lines = bounded_lines(self._name, self._file, count)
         except (EOFError, OSError, zlib.error) as problem:
             raise SourceError(f"{self._name} is damaged ({problem!s:.100}).", Remedy.RESTORE_FILE) from problem
+        if not lines and not self._follow and os.fstat(self._file.fileno()).st_size < self._size:
+            raise SourceError(
+                f"{self._name} became shorter while it was read: it had {self._size:,} bytes.", Remedy.RESTORE_FILE
+            )
         if self._follow and self.seekable and lines and not lines[-1].endswith(b"\n"):
             self._file.seek(-len(lines.pop()), os.SEEK_CUR)
         return lines

@@ -29,6 +29,7 @@ from streamgmm.storage.schema import (
     anything,
     choice,
     either,
+    every,
     fields_of,
     flag,
     list_of,
@@ -67,14 +68,14 @@ WATCH = record(
             fields_of(Burst, rows=COUNT, quiet=COUNT, first_id=ID, last_id=ID, min_p_value=optional(number(0, 1)))
         ),
         "discoveries": fields_of(
-            DiscoveryState, row=COUNT, last=COUNT, sums=list_of(number(0, 1e15), length=len(SPANS))
+            DiscoveryState, required=True, row=COUNT, last=COUNT, sums=list_of(number(0, 1e15), length=len(SPANS))
         ),
-    },
-    unknown=COUNT,
+        **dict.fromkeys(("judged", "flagged", "window_judged", "window_flagged", "alerts"), COUNT),
+    }
 )
 COUNTS = {name: COUNT for name, value in vars(Progress()).items() if type(value) is int}
 PROGRESS = fields_of(Progress, **{**COUNTS, "seconds": number(0)}, position=optional(record({}, unknown=anything)))
-RUN = fields_of(
+_run = fields_of(
     RunRecord,
     missing=choice("error", "skip", "learn"),
     passes=either(choice(None, "auto"), number(1, whole=True)),
@@ -82,6 +83,7 @@ RUN = fields_of(
     watch=optional(WATCH),
     progress=PROGRESS,
 )
+RUN = every(record({"progress": anything}, unknown=anything), _run)
 
 
 def check_heading(header: Any) -> None:
@@ -186,15 +188,8 @@ def _settings(facts: Any) -> Check:
     if isinstance(rule, dict):
         own["rule"] = _settings_of(RULES.get(str(rule.get("name"))))
     own |= {name: number(1, MOST_SAMPLES, whole=True) for name in ("n_components", "batch_size")}
-    typed = fields_of(Settings, **own)
-
-    def check(value: Any, place: str) -> None:
-        record({"n_components": own["n_components"], "rule": anything, "covariance_type": text}, unknown=anything)(
-            value, place
-        )
-        typed(value, place)
-
-    return check
+    present = record({"n_components": anything, "rule": anything, "covariance_type": text}, unknown=anything)
+    return every(present, fields_of(Settings, **own))
 
 
 def _settings_of(kind: type | None) -> Check:

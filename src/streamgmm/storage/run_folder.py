@@ -94,10 +94,14 @@ def link(path: Path, other: Path) -> None:
     beside = other.with_name(f".{other.name}.next")
     beside.unlink(missing_ok=True)
     try:
-        os.link(path, beside)
-    except OSError:  # some file systems have no hard links
-        shutil.copyfile(path, beside)
-    os.replace(beside, other)
+        try:
+            os.link(path, beside)
+        except OSError:  # some file systems have no hard links
+            shutil.copyfile(path, beside)
+        os.replace(beside, other)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def latest_checkpoint(folder: Path) -> tuple[SavedModel, RunRecord] | None:

@@ -120,6 +120,16 @@ def either(*checks: Check) -> Check:
     return check
 
 
+def every(*checks: Check) -> Check:
+    """Accept what all of several checks accept."""
+
+    def check(value: Any, place: str) -> None:
+        for one in checks:
+            one(value, place)
+
+    return check
+
+
 def list_of(inner: Check, length: int | None = None) -> Check:
     """Accept a list of values, of a given length if there is one."""
 
@@ -152,8 +162,10 @@ def record(
     return check
 
 
-def fields_of(kind: type, unknown: Check | None = None, **own: Check) -> Check:
+def fields_of(kind: type, *, required: bool = False, **own: Check) -> Check:
     """Accept the fields of a dataclass or named tuple by their types; ``own`` are stricter checks of some of them.
+
+    Fields with a default may be missing, unless all are ``required``: files of earlier versions lack new ones.
 
     >>> from streamgmm.core.drift import DriftState
     >>> fields_of(DriftState, checks=COUNT)({"checks": -1}, "drift")
@@ -162,8 +174,8 @@ def fields_of(kind: type, unknown: Check | None = None, **own: Check) -> Check:
     ValueError: drift.checks is -1; expected an integer from 0 to 9007199254740992
     """
     checks = {name: own.get(name, check) for name, (check, _) in _fields(kind).items()}
-    required = {name: checks[name] for name, (_, needed) in _fields(kind).items() if needed}
-    return record(required, {name: check for name, check in checks.items() if name not in required}, unknown)
+    present = {name: checks[name] for name, (_, needed) in _fields(kind).items() if needed or required}
+    return record(present, {name: check for name, check in checks.items() if name not in present})
 
 
 @cache
