@@ -29,7 +29,9 @@ class Disk:
         Which of these operations fails, and all after it if ``lasting``; None only counts them.
     """
 
-    def __init__(self, folder: Path, kinds: set[str], number: int, at: int | None = None, lasting: bool = False) -> None:
+    def __init__(
+        self, folder: Path, kinds: set[str], number: int, at: int | None = None, lasting: bool = False
+    ) -> None:
         self.folder, self.kinds, self.number, self.at, self.lasting = str(folder.resolve()), kinds, number, at, lasting
         self.count = 0
 
@@ -44,10 +46,10 @@ class Disk:
     def _is_below(self, path: Any) -> bool:
         if isinstance(path, int):
             try:
-                path = os.readlink(f"/proc/self/fd/{path}")
+                path = Path(f"/proc/self/fd/{path}").readlink()
             except OSError:
                 return False
-        return os.path.abspath(os.fspath(path)).startswith(self.folder)
+        return str(Path(os.fspath(path)).absolute()).startswith(self.folder)
 
 
 class _File:

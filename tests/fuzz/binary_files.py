@@ -68,9 +68,15 @@ def array_examples() -> list[bytes]:
 
 def change_npy_header(rng: Random, content: bytes) -> bytes:
     """Announce another shape or type."""
-    other = rng.choice((b"(20, 3)", b"(-1, 3)", b"(2, 30)", b"(20, 3, 99999999999)", b"(99999999999, 3)", b"()", b"(20,)"))
+    other = rng.choice(
+        (b"(20, 3)", b"(-1, 3)", b"(2, 30)", b"(20, 3, 99999999999)", b"(99999999999, 3)", b"()", b"(20,)")
+    )
     content = content.replace(b"(20, 3)", other, 1)
-    return content.replace(b"<f8", rng.choice((b"|O8", b"<c8", b"<U2", b"|V8", b"<f2")), 1) if rng.random() < 0.3 else content
+    return (
+        content.replace(b"<f8", rng.choice((b"|O8", b"<c8", b"<U2", b"|V8", b"<f2")), 1)
+        if rng.random() < 0.3
+        else content
+    )
 
 
 @cache
@@ -100,7 +106,11 @@ def message_examples() -> list[bytes]:
     """Return messages as one file: each with its length before it."""
     x = np.random.default_rng(0).normal(size=(12, 3)).astype("<f4")
     objects = [json.dumps(dict(zip("abc", map(float, row), strict=True))).encode() for row in x]
-    return [_packed(objects), _packed([json.dumps(row.tolist()).encode() for row in x]), _packed([r.tobytes() for r in x])]
+    return [
+        _packed(objects),
+        _packed([json.dumps(row.tolist()).encode() for row in x]),
+        _packed([r.tobytes() for r in x]),
+    ]
 
 
 def _packed(messages: list[bytes]) -> bytes:

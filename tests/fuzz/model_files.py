@@ -93,7 +93,7 @@ def change_header(rng: Random, content: bytes) -> bytes:
     except (ValueError, KeyError, TypeError, RecursionError):
         return flip_bytes(rng, content)
     if rng.random() < 0.02:
-        header["__metadata__"]["streamgmm"] = rng.choice((DEEP, '{"format": 3, "run": %s}' % DEEP, "NaN", "3", ""))
+        header["__metadata__"]["streamgmm"] = rng.choice((DEEP, '{"run": ' + DEEP + "}", "NaN", "3", ""))
     else:
         header["__metadata__"]["streamgmm"] = json.dumps(mutate_json(rng, known))
     return _joined(header, data)
@@ -126,7 +126,8 @@ def change_tensor(rng: Random, content: bytes) -> bytes:
             shapes = ((-1,), (1, *value.shape), (*value.shape, 1), value.shape[::-1])
             tensors[name] = np.ascontiguousarray(value.reshape(rng.choice(shapes)))
         elif kind == 3:
-            tensors[name] = np.ascontiguousarray(np.repeat(value, rng.choice((0, 2, 3)), axis=0) if value.ndim else value)
+            times = rng.choice((0, 2, 3))
+            tensors[name] = np.repeat(value, times, axis=0) if value.ndim else value
         elif kind == 4:
             tensors[rng.choice(sorted(tensors))] = value
         elif value.size:

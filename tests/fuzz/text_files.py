@@ -13,7 +13,7 @@ import numpy as np
 
 from streamgmm.errors import SourceError
 from streamgmm.sources import open_source
-from tests.fuzz.formats import DEEP, NASTY, Format, cut_bytes, flip_bytes, mutate_json
+from tests.fuzz.formats import DEEP, NASTY, Format, Mutation, cut_bytes, flip_bytes, mutate_json
 
 CELLS = (
     *("", "NA", "nan", "inf", "-inf", "1e400", "1e-400", "0x10", "1_000", "١٢", "=1+1", "+1", '"', '""', '"a', "a\tb"),
@@ -35,10 +35,8 @@ def csv_examples() -> list[bytes]:
 def json_examples() -> list[bytes]:
     """Return objects and arrays, one per line."""
     x = np.random.default_rng(0).normal(size=(30, 3)).round(3).tolist()
-    return [
-        "".join(json.dumps(row) + "\n" for row in x).encode(),
-        "".join(json.dumps({"id": f"n{i}", **dict(zip("abc", row, strict=True))}) + "\n" for i, row in enumerate(x)).encode(),
-    ]
+    objects = [{"id": f"n{i}", **dict(zip("abc", row, strict=True))} for i, row in enumerate(x)]
+    return ["".join(json.dumps(row) + "\n" for row in rows).encode() for rows in (x, objects)]
 
 
 @cache
@@ -143,8 +141,8 @@ def try_events(path: Path) -> None:
 
 def try_alerts(path: Path) -> None:
     """Open a log of alerts as runs do that resume, then append and read."""
-    from streamgmm.storage.alert_log import ALERTS, AlertLog
     from streamgmm.errors import StreamGMMError
+    from streamgmm.storage.alert_log import ALERTS, AlertLog
 
     for length in (None, 0, 300, 10_000):
         (path.parent / ALERTS).write_bytes(path.read_bytes())
@@ -161,7 +159,7 @@ def try_alerts(path: Path) -> None:
             log.close()
 
 
-def _text(name: str, suffix: str, examples: Callable[[], list[bytes]], *own: Callable[[Random, bytes], bytes]) -> Format:
+def _text(name: str, suffix: str, examples: Callable[[], list[bytes]], *own: Mutation) -> Format:
     trial = {"events": try_events, "alerts": try_alerts}.get(name, try_compressed)
     return Format(name, suffix, examples, (flip_bytes, cut_bytes, change_line, *3 * own), trial)
 

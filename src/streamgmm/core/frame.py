@@ -270,7 +270,7 @@ class Frame:
         for name in STATISTICS:
             if name != "mean":
                 require_range(f"frame.{name}", tensors[name], 0.0)
-        require_range("frame.unit", np.abs(values[1]), np.finfo(values.dtype).tiny)
+        require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny))
         require_range("frame.activity", values[2], 0.0, 2.0)
         require_range("frame.clip", values[4], 1.0)
         return cls(values, *own)

@@ -40,7 +40,7 @@ def one_at_a_time(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenat
     """
 
     @wraps(method)
-    def locked(self: S, *args: P.args, **settings: P.kwargs) -> R:
+    def locked(self: S, /, *args: P.args, **settings: P.kwargs) -> R:
         with lock_of(self):
             return method(self, *args, **settings)
 

@@ -328,14 +328,11 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def _saved(self) -> SavedModel:
         """Everything that goes into a file."""
         names = getattr(self, "feature_names_in_", None)
-        seed = self.random_state if isinstance(self.random_state, Integral) else None
+        feature_names = None if names is None else [str(name) for name in names]
         others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "n_jobs", "verbose")}
-        return SavedModel(
-            trainer=self._fitted,
-            feature_names=None if names is None else [str(name) for name in names],
-            estimator={**others, "random_state": seed},  # a generator in use is part of the training state
-            scaling=self._scaling,
-        )
+        # a generator in use is part of the training state
+        others["random_state"] = self.random_state if isinstance(self.random_state, Integral) else None
+        return SavedModel(self._fitted, feature_names, others, self._scaling)
 
     @classmethod
     def _from_saved(cls, saved: SavedModel, path: str | os.PathLike[str]) -> Self:

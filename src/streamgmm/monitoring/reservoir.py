@@ -111,7 +111,12 @@ class Reservoir:
         """Return the reservoir that ``tensors`` gave; raise ValueError if they are damaged."""
         most, memory, weight, seen = numbers.tolist()
         fits = rows.ndim == 2 and len(rows) <= most <= MOST_ROWS and most >= 1 and memory >= 0
-        if not fits or (0 < memory < most) or not len(rows) <= seen <= LARGEST_INTEGER or not 0 <= weight <= MOST_WEIGHT:
+        if (
+            not fits
+            or (0 < memory < most)
+            or not len(rows) <= seen <= LARGEST_INTEGER
+            or not 0 <= weight <= MOST_WEIGHT
+        ):
             raise ValueError(f"the sample of rows is damaged: {len(rows)} rows, {numbers.tolist()}")
         self = cls(int(most), memory or inf)
         self.weight, self.seen, self._size = weight, int(seen), len(rows)

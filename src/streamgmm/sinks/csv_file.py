@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from streamgmm.sinks.base import Columns, Write
 
-
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how texts begin that spreadsheets compute
 
 

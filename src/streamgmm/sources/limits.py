@@ -61,9 +61,7 @@ def bounded_lines(name: str, file: Any, count: int) -> list[bytes]:
     def lines() -> Iterator[bytes]:
         while line := file.readline(most + 1):
             if len(line) > most:
-                raise SourceError(
-                    f"{name} has a line of more than {most:,} bytes. If that is right, set {VARIABLE} to a larger number."
-                )
+                raise SourceError(f"{name} has a line of more than {most:,} bytes. If that is right, raise {VARIABLE}.")
             yield line
 
     return list(islice(lines(), count))

@@ -47,10 +47,8 @@ class TextFile:
             Ignored: a file never waits.
         """
         try:
-            if self.seekable:
-                lines = list(islice(self._file, count))
-            else:
-                lines = bounded_lines(self._name, self._file, count)
+            plain = self.seekable
+            lines = list(islice(self._file, count)) if plain else bounded_lines(self._name, self._file, count)
         except (EOFError, OSError, zlib.error) as problem:
             raise SourceError(f"{self._name} is damaged ({problem!s:.100}).", Remedy.RESTORE_FILE) from problem
         if not lines and not self._follow and os.fstat(self._file.fileno()).st_size < self._size:

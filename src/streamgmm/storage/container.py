@@ -46,7 +46,7 @@ def to_container(header: Any, tensors: dict[str, npt.NDArray[Any]]) -> bytes:
 def read_container(path: Path) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
     """Return header and tensors of a file; raise an exception of ``DAMAGE`` if it holds anything else."""
     content = path.read_bytes()
-    found = deserialize(content)
+    found: list[tuple[str, dict[str, Any]]] = deserialize(content)  # type: ignore[no-untyped-call]
     size = int.from_bytes(content[:8], "little")
     header = _header(content[8 : 8 + size])
     return header, {name: _tensor(name, facts) for name, facts in found}

@@ -62,28 +62,30 @@ RNG = record(
         "uinteger": number(0, (1 << 32) - 1, whole=True),
     }
 )
+BURST = {"rows": COUNT, "quiet": COUNT, "first_id": ID, "last_id": ID, "min_p_value": optional(number(0, 1))}
+DISCOVERIES = {"row": COUNT, "last": COUNT, "sums": list_of(number(0, 1e15), length=len(SPANS))}
 WATCH = record(
     {
-        "burst": optional(
-            fields_of(Burst, rows=COUNT, quiet=COUNT, first_id=ID, last_id=ID, min_p_value=optional(number(0, 1)))
-        ),
-        "discoveries": fields_of(
-            DiscoveryState, required=True, row=COUNT, last=COUNT, sums=list_of(number(0, 1e15), length=len(SPANS))
-        ),
+        "burst": optional(fields_of(Burst, BURST)),
+        "discoveries": fields_of(DiscoveryState, DISCOVERIES, required=True),
         **dict.fromkeys(("judged", "flagged", "window_judged", "window_flagged", "alerts"), COUNT),
     }
 )
 COUNTS = {name: COUNT for name, value in vars(Progress()).items() if type(value) is int}
-PROGRESS = fields_of(Progress, **{**COUNTS, "seconds": number(0)}, position=optional(record({}, unknown=anything)))
-_run = fields_of(
-    RunRecord,
-    missing=choice("error", "skip", "learn"),
-    passes=either(choice(None, "auto"), number(1, whole=True)),
-    shuffle_seed=optional(COUNT),
-    watch=optional(WATCH),
-    progress=PROGRESS,
+PROGRESS = {**COUNTS, "seconds": number(0), "position": optional(record({}, unknown=anything))}
+RUN = every(
+    record({"progress": anything}, unknown=anything),
+    fields_of(
+        RunRecord,
+        {
+            "missing": choice("error", "skip", "learn"),
+            "passes": either(choice(None, "auto"), number(1, whole=True)),
+            "shuffle_seed": optional(COUNT),
+            "watch": optional(WATCH),
+            "progress": fields_of(Progress, PROGRESS),
+        },
+    ),
 )
-RUN = every(record({"progress": anything}, unknown=anything), _run)
 
 
 def check_heading(header: Any) -> None:
@@ -146,35 +148,26 @@ def _parts(header: Header) -> dict[str, Check]:
 
 
 def _trainer(facts: Mapping[str, Any]) -> Check:
-    schedule = fields_of(
-        Schedule,
-        sigma_init=POSITIVE,
-        sigma_min=POSITIVE,
-        tol=optional(POSITIVE),
-        period=number(1, MOST_SAMPLES, whole=True),
-        shrink=number(1e-6, 1),
-        baseline=choice("mean", "first"),
-        drop_below=number(0),
-    )
-    annealing = fields_of(
-        Annealing,
-        sigma=POSITIVE,
-        samples=COUNT,
-        loss=LOSS,
-        max_component=LOSS,
-        baseline=LOSS,
-        last=LOSS,
-        variance=SQUARE,
-    )
-    drift = fields_of(DriftState, checks=COUNT, loss=number(-FARTHEST, FARTHEST), variance=SQUARE, scatter=SQUARE)
+    schedule: dict[str, Check] = {
+        "sigma_init": POSITIVE,
+        "sigma_min": POSITIVE,
+        "tol": optional(POSITIVE),
+        "period": number(1, MOST_SAMPLES, whole=True),
+        "shrink": number(1e-6, 1),
+        "baseline": choice("mean", "first"),
+        "drop_below": number(0),
+    }
+    losses = dict.fromkeys(("loss", "max_component", "baseline", "last"), LOSS)
+    annealing = {"sigma": POSITIVE, "samples": COUNT, "variance": SQUARE, **losses}
+    drift = {"checks": COUNT, "loss": number(-FARTHEST, FARTHEST), "variance": SQUARE, "scatter": SQUARE}
     return record(
         {
             "n_features": number(1, whole=True),
             "dtype": choice("float32", "float64"),
             "settings": _settings(facts.get("settings")),
-            "schedule": schedule,
-            "annealing": annealing,
-            "drift": drift,
+            "schedule": fields_of(Schedule, schedule),
+            "annealing": fields_of(Annealing, annealing),
+            "drift": fields_of(DriftState, drift),
             "rng": RNG,
             "n_skipped": COUNT,
         },
@@ -189,7 +182,7 @@ def _settings(facts: Any) -> Check:
         own["rule"] = _settings_of(RULES.get(str(rule.get("name"))))
     own |= {name: number(1, MOST_SAMPLES, whole=True) for name in ("n_components", "batch_size")}
     present = record({"n_components": anything, "rule": anything, "covariance_type": text}, unknown=anything)
-    return every(present, fields_of(Settings, **own))
+    return every(present, fields_of(Settings, own))
 
 
 def _settings_of(kind: type | None) -> Check:
@@ -204,7 +197,7 @@ def _settings_of(kind: type | None) -> Check:
 
 
 def _check_size(trainer: Mapping[str, Any], tensors: Tensors) -> None:
-    """Raise unless the means are there as announced: all memory that a training takes at first is a multiple of them."""
+    """Raise unless the means are there as announced: the memory that a training takes is a multiple of theirs."""
     shape = (trainer["settings"]["n_components"], trainer["n_features"])
     means = tensors.get("parameters.means")
     if means is None:

@@ -162,17 +162,18 @@ def record(
     return check
 
 
-def fields_of(kind: type, *, required: bool = False, **own: Check) -> Check:
+def fields_of(kind: type, own: Mapping[str, Check] | None = None, *, required: bool = False) -> Check:
     """Accept the fields of a dataclass or named tuple by their types; ``own`` are stricter checks of some of them.
 
     Fields with a default may be missing, unless all are ``required``: files of earlier versions lack new ones.
 
     >>> from streamgmm.core.drift import DriftState
-    >>> fields_of(DriftState, checks=COUNT)({"checks": -1}, "drift")
+    >>> fields_of(DriftState, {"checks": COUNT})({"checks": -1}, "drift")
     Traceback (most recent call last):
         ...
     ValueError: drift.checks is -1; expected an integer from 0 to 9007199254740992
     """
+    own = own or {}
     checks = {name: own.get(name, check) for name, (check, _) in _fields(kind).items()}
     present = {name: checks[name] for name, (_, needed) in _fields(kind).items() if needed or required}
     return record(present, {name: check for name, check in checks.items() if name not in present})

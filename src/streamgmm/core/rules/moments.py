@@ -36,9 +36,7 @@ class RegularisedState(State):
         like = parameters.kind.start_prior(parameters.n_features, parameters.dtype, 1.0)
         found = self.prior_rows
         if like is not None and (found.shape != like.shape or found.dtype != like.dtype):
-            raise ValueError(
-                f"tensor 'prior_rows' is {found.dtype} {found.shape}; expected {like.dtype} {like.shape}"
-            )
+            raise ValueError(f"tensor 'prior_rows' is {found.dtype} {found.shape}; expected {like.dtype} {like.shape}")
         require_range("prior_rows", found, 0.0)
 
     @property

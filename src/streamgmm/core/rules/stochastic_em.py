@@ -45,7 +45,9 @@ class StochasticEMState(RegularisedState):
         if rows is None or shares is None or not self.accumulating:
             raise ValueError("the state of the rule has samples without their shares, or samples that it does not need")
         if rows.ndim != 2 or rows.shape[1] != parameters.n_features or rows.dtype != parameters.dtype:
-            raise ValueError(f"tensor 'buffer' is {rows.dtype} {rows.shape}; expected (samples, {parameters.n_features})")
+            raise ValueError(
+                f"tensor 'buffer' is {rows.dtype} {rows.shape}; expected (samples, {parameters.n_features})"
+            )
         if shares.shape != (len(rows),) or shares.dtype != np.float64:
             raise ValueError(f"tensor 'buffered_shares' is {shares.dtype} {shares.shape}; expected ({len(rows)},)")
         if not ((shares > 0) & (shares <= 1)).all():
