@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.rows import LIMITS
 from streamgmm.core.scaling import without_extremes
 from streamgmm.core.state import require_range
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
@@ -29,6 +30,8 @@ PATIENCE = 300  # values in a row, and so many that it takes to believe it
 RARE = 0.02  # share of unusual values below which each of them is summed
 CLIP = 10.0  # deviations, of the values that are not the usual one, up to which values are summed
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
+LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
+LARGEST_SUM = 1e100
 STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "doubts")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
@@ -268,8 +271,10 @@ class Frame:
         if any(array.shape != values.shape[1:] for array in own):
             raise ValueError(f"statistics of the frame do not have the shape ({values.shape[1]},)")
         for name in STATISTICS:
-            if name != "mean":
-                require_range(f"frame.{name}", tensors[name], 0.0)
+            least = -LARGEST_MEAN if name == "mean" else 0.0
+            require_range(f"frame.{name}", tensors[name], least, LARGEST_MEAN if name == "mean" else LARGEST_MEAN**2)
+        require_range("frame.shift", values[0], -LARGEST_MEAN, LARGEST_MEAN)
+        require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
         require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny))
         require_range("frame.activity", values[2], 0.0, 2.0)
         require_range("frame.clip", values[4], 1.0)
