@@ -43,14 +43,12 @@ def moments(count: int, most: int) -> Iterator[int]:
     yield from sorted({round(i) for i in np.linspace(0, count - 1, min(count, most))})
 
 
-def fail_and_resume(command: str, fault: str, source: Path, whole: Path, folder: Path, most: int) -> int:
-    """Let operations fail, one in each run; return how many."""
+def fail_and_resume(command: str, fault: str, source: Path, whole: Path, folder: Path, most: int) -> tuple[int, int]:
+    """Let operations fail, one in each run; return how many, and how many of them stopped the run with a sentence."""
     kinds, number = FAULTS[fault]
     with failing(Disk(folder, kinds, number)) as disk:
         streamgmm(command, source, "--out", folder / "counted", *COMMANDS[command])
-    if not disk.count:
-        pytest.skip("the command does nothing of that kind")
-    tried = 0
+    tried = stopped = 0
     for at in moments(disk.count, most):
         out = folder / "run"
         with failing(Disk(folder, kinds, number, at, lasting=fault == "read-only folder")):
@@ -63,31 +61,32 @@ def fail_and_resume(command: str, fault: str, source: Path, whole: Path, folder:
             assert latest_checkpoint(out) is not None
         streamgmm(command, source, "--out", out, *COMMANDS[command], "--resume")
         assert_same(out, whole)
-        assert [e["samples"] for e in events(out)][-1] == 3000
+        assert events(out)[-1]["samples"] == 3000
         if command == "watch":
             assert alerts(out) == alerts(whole)
         leftovers = {p.name for p in out.rglob(".*") if p.is_file()}
         assert leftovers == set(), (at, leftovers)
         shutil.rmtree(out)
-        tried += 1
-    return tried
+        tried, stopped = tried + 1, stopped + done.code
+    return tried, stopped
 
 
 def alerts(folder: Path) -> list[int]:
     return [json.loads(line)["row"] for line in (folder / ALERTS).read_text().splitlines()[1:]]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("command", COMMANDS)
+CASES = [(c, f) for c in COMMANDS for f in FAULTS if (c, f) != ("train", "file cannot be shortened")]  # it never is
+
+
+@pytest.mark.parametrize(("command", "fault"), CASES)
 def test_a_few_moments(command: str, fault: str, source: Path, whole: dict[str, Path], tmp_path: Path) -> None:
-    assert fail_and_resume(command, fault, source, whole[command], tmp_path, most=4)
+    assert fail_and_resume(command, fault, source, whole[command], tmp_path, most=3)[0]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "fault"), CASES)
 def test_every_moment(command: str, fault: str, source: Path, whole: dict[str, Path], tmp_path: Path) -> None:
-    assert fail_and_resume(command, fault, source, whole[command], tmp_path, most=1000)
+    assert fail_and_resume(command, fault, source, whole[command], tmp_path, most=1000)[0]
 
 
 def test_scores_on_a_full_disk_leave_the_old_file(source: Path, whole: dict[str, Path], tmp_path: Path) -> None:

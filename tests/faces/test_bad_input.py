@@ -256,3 +256,12 @@ def test_files_contain_no_pickle(model: StreamingGaussianMixture, tmp_path: Path
     assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
     tensors = load_file(tmp_path / "m")
     assert {"parameters.means", "parameters.scales", "parameters.logits"} <= set(tensors)
+
+
+def test_a_model_that_waits_for_more_rows_is_saved_with_their_gaps(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    x[::7, 1] = np.nan
+    whole, cut = (StreamingGaussianMixture(2, allow_nan=True, random_state=0).partial_fit(x[:50]) for _ in range(2))
+    cut.save(tmp_path / "m")
+    cut = StreamingGaussianMixture.load(tmp_path / "m")
+    np.testing.assert_array_equal(cut.partial_fit(x[50:]).means_, whole.partial_fit(x[50:]).means_)
