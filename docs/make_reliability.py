@@ -61,10 +61,7 @@ def main() -> None:
     parser.add_argument("--every", action="store_true", help="let every operation fail once; takes some minutes")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    text = (
-        INTRODUCTION
-        + "## Disks\n\n| command | fault | operations that failed | stopped, with a sentence | in the end |\n|---|---|---|---|---|\n"
-    )
+    text = INTRODUCTION + DISKS
     with tempfile.TemporaryDirectory() as place:
         source = write_rows(Path(place))
         for command, settings in test_faults.COMMANDS.items():
