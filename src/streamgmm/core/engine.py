@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streamgmm.core.annealing import FARTHEST
 from streamgmm.core.covariance import Bounds, Work
+from streamgmm.core.frame import validate_values
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import Named, State, require_range
 from streamgmm.native import FRAME_ROWS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
@@ -72,6 +73,8 @@ class Replica:
             raise ValueError(
                 f"tensor 'frame' is {frame.dtype} {frame.shape}; expected {FRAME_ROWS, parameters.n_features}"
             )
+        if frame is not None:
+            validate_values(frame)
         require_range("typical_loss", np.delete(typical, 1), 0.0, FARTHEST)
         require_range("typical_loss", typical[1], -FARTHEST, FARTHEST)
         state = self.state.restored(own)

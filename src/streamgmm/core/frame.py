@@ -32,6 +32,7 @@ CLIP = 10.0  # deviations, of the values that are not the usual one, up to which
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
 LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
 LARGEST_SUM = 1e100
+LARGEST_COUNT = 1e17  # also of kurtosis, which is at most the number of values
 STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "doubts")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
@@ -271,14 +272,18 @@ class Frame:
         if any(array.shape != values.shape[1:] for array in own):
             raise ValueError(f"statistics of the frame do not have the shape ({values.shape[1]},)")
         for name in STATISTICS:
-            least = -LARGEST_MEAN if name == "mean" else 0.0
-            require_range(f"frame.{name}", tensors[name], least, LARGEST_MEAN if name == "mean" else LARGEST_MEAN**2)
-        require_range("frame.shift", values[0], -LARGEST_MEAN, LARGEST_MEAN)
-        require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
-        require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny))
-        require_range("frame.activity", values[2], 0.0, 2.0)
-        require_range("frame.clip", values[4], 1.0)
+            most = {"mean": LARGEST_MEAN, "variance": LARGEST_MEAN**2}.get(name, LARGEST_COUNT)
+            require_range(f"frame.{name}", tensors[name], -most if name == "mean" else 0.0, most)
         return cls(values, *own)
+
+
+def validate_values(values: Floats) -> None:
+    """Raise ValueError for values of a frame (12, D) that training cannot have made."""
+    require_range("frame.shift", values[0], -LARGEST_MEAN, LARGEST_MEAN)
+    require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
+    require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny))
+    require_range("frame.activity", values[2], 0.0, 2.0)
+    require_range("frame.clip", values[4], 1.0)
 
 
 def usual_values(rows: Numbers) -> Numbers:
