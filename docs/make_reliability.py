@@ -23,8 +23,8 @@ INTRODUCTION = """# Reliability
 
 What happens to a run when the machine or its data fail. `python docs/make_reliability.py --every` writes this page: it
 disturbs runs, and fails if anything is lost, learned twice or kept silent. *Same bits* means that the model file of
-the resumed run holds the same numbers as that of a run that nothing has disturbed. Operations that do not stop a run
-were done in another way: a file system without links gets copies, for example.
+the resumed run holds the same numbers as that of a run that nothing has disturbed. Where links fail, the run makes
+copies and continues. Where the note on deliveries of alerts cannot be read, they are delivered again.
 
 """
 DISKS = """## Disks

@@ -51,7 +51,7 @@ def fail_and_resume(command: str, fault: str, source: Path, whole: Path, folder:
     tried = stopped = 0
     for at in moments(disk.count, most):
         out = folder / "run"
-        with failing(Disk(folder, kinds, number, at, lasting=fault == "read-only folder")):
+        with failing(Disk(folder, kinds, number, at, lasting=fault == "read-only folder")) as disk:
             done = invoke(command, source, "--out", out, *COMMANDS[command])
         if done.code:
             assert done.code == 1
@@ -67,7 +67,8 @@ def fail_and_resume(command: str, fault: str, source: Path, whole: Path, folder:
         leftovers = {p.name for p in out.rglob(".*") if p.is_file()}
         assert leftovers == set(), (at, leftovers)
         shutil.rmtree(out)
-        tried, stopped = tried + 1, stopped + done.code
+        # how often deliveries are noted depends on timing, so the last operations may not happen again
+        tried, stopped = tried + (disk.count > at), stopped + done.code
     return tried, stopped
 
 
