@@ -16,6 +16,7 @@ from streamgmm.core.explanation import Reason
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.rules.natural import anomaly_rule
 from streamgmm.errors import ModelFileError
+from streamgmm.estimators.locks import one_at_a_time
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
 from streamgmm.estimators.validation import refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts
@@ -126,6 +127,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         verdicts[known] = np.where(scores < self._judge(rows[known], scores).thresholds, -1, 1)
         return verdicts
 
+    @one_at_a_time
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn from rows in their order; the threshold follows the stream.
 
@@ -179,6 +181,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.mixture_.score_samples(X)
 
+    @one_at_a_time
     def decision_function(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return ``score_samples(X) − offset_``, negative for anomalies: (N,).
 
@@ -205,6 +208,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
+    @one_at_a_time
     def p_values(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the probability that a typical row is as unlikely as each row: (N,), never zero.
 
@@ -248,6 +252,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return self.mixture_.mixture_.to_onnx(self.offset_, dtype, None if names is None else list(names))
 
+    @one_at_a_time
     def save(self, path: str | os.PathLike[str], rows: bool = True) -> None:
         """Write the detector to one file; ``streamgmm score`` reads it.
 
@@ -314,7 +319,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         """Raise if a parameter of ``mixture`` has changed since training began."""
         wanted = StreamingGaussianMixture() if self.mixture is None else self.mixture
         now, begun = ({name: getattr(m, name) for name in FIXED} for m in (wanted, self.mixture_))
-        now["rule"] = _rule_for(wanted)
+        if wanted.rule != begun["rule"]:  # unless a run has chosen it
+            now["rule"] = _rule_for(wanted)
         refuse_changes(now, begun, prefix="mixture.")
 
     def _judge(self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64]) -> Verdict:

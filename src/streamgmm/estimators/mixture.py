@@ -22,6 +22,7 @@ from streamgmm.engines.workers import ClusterEngine
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
 from streamgmm.estimators.fitting import FitOptions, fit_rows
+from streamgmm.estimators.locks import one_at_a_time
 from streamgmm.estimators.passes import learner
 from streamgmm.estimators.validation import check_fit_options, refuse_changes, refuse_unfit, seed_of, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts
@@ -232,8 +233,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         >>> model.rule, model.precision_max, model.scale, model.n_epochs
         ('sgd', 20.0, 'none', 3)
         """
-        values: dict[str, Any] = {"rule": rule, "precision_max": 20.0, "scale": "none", "tol": 0.05, "n_epochs": 3}
-        return cls(**{**values, **changes})
+        return cls(**{"rule": rule, "precision_max": 20.0, "scale": "none", "tol": 0.05, "n_epochs": 3, **changes})
 
     def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Forget what was learned and make ``n_epochs`` passes over the rows.
@@ -261,6 +261,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self._take(trainer)
         return self
 
+    @one_at_a_time
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn from rows in their order and keep everything learned before.
 
@@ -302,6 +303,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """
         return self.fit(X).predict(X)
 
+    @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and its training state to one safetensors file.
 
@@ -333,14 +335,11 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def _saved(self) -> SavedModel:
         """Everything that goes into a file."""
         names = getattr(self, "feature_names_in_", None)
-        seed = self.random_state if isinstance(self.random_state, Integral) else None
+        feature_names = None if names is None else [str(name) for name in names]
         others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "n_jobs", "verbose")}
-        return SavedModel(
-            trainer=self._fitted,
-            feature_names=None if names is None else [str(name) for name in names],
-            estimator={**others, "random_state": seed},  # a generator in use is part of the training state
-            scaling=self._scaling,
-        )
+        # a generator in use is part of the training state
+        others["random_state"] = self.random_state if isinstance(self.random_state, Integral) else None
+        return SavedModel(self._fitted, feature_names, others, self._scaling)
 
     @classmethod
     def _from_saved(cls, saved: SavedModel, path: str | os.PathLike[str]) -> Self:

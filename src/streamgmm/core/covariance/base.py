@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.registry import require_free
+from streamgmm.core.rows import LIMITS
+from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps
 
 SCALE_MIN = 1e-3  # times the largest scale where that is below one
+SCALES = (1e-20, 1e20)  # that training can give
 
 
 class Bounds(NamedTuple):
@@ -111,6 +114,10 @@ class Covariance(ABC):
 
     def validate(self, parameters: Parameters) -> None:
         """Raise ValueError for parameters that training cannot have made, as a damaged file may hold."""
+        require_range("means", parameters["means"], -LIMITS[parameters.dtype], LIMITS[parameters.dtype])
+
+    def validate_moments(self, moments: Tensors) -> None:
+        """Raise ValueError for moments that training cannot have made."""
         return
 
     def bounds(self, precision_max: float) -> Bounds:

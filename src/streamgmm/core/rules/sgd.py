@@ -10,7 +10,7 @@ from streamgmm.core.covariance import Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules.base import Context, Rule, average_parameters, plain_numbers
-from streamgmm.core.state import State
+from streamgmm.core.state import State, require_range
 from streamgmm.native import SGDStep, Steps
 
 NARROW, SLOW = 0.3, 0.16  # cells; share of the first rate. On a grid of 8×8 they are reached together
@@ -21,6 +21,10 @@ class SGDState(State):
     """State of `SGD`."""
 
     rate: float = 0.1
+
+    def validate(self, parameters: Parameters) -> None:
+        super().validate(parameters)
+        require_range("rate", self.rate, 1e-100)
 
 
 @dataclass(frozen=True)
