@@ -6,7 +6,7 @@ KERNEL := $(sort $(wildcard $(addprefix src/streamgmm/native/, *.h *.cpp */*.h *
 SOURCES := pyproject.toml CMakeLists.txt $(KERNEL) $(wildcard src/streamgmm/*/__init__.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-services soak bench paper results pictures lint sanitize develop stubs clean
+.PHONY: demo test test-services soak bench paper results pictures docs lint sanitize develop stubs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/streamgmm demo --out runs/demo
@@ -36,6 +36,12 @@ results: $(VENV)/.developed
 # the pictures of the README; needs Chromium
 pictures: $(VENV)/.developed
 	$(BIN)/python docs/draw.py
+
+# The site, without network. Pages of the API and of the examples are generated, so that none outlives its name.
+docs: $(VENV)/.documented
+	rm -rf docs/_build docs/api/*.rst docs/examples docs/commands.md docs/sg_execution_times.rst
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --nitpicky -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check src tests bench docs examples
@@ -86,5 +92,10 @@ $(VENV)/.clustered: $(VENV)/.developed
 	$(PIP) install "ray[data]>=2.52"
 	@touch $@
 
+# Sphinx is only needed for the site.
+$(VENV)/.documented: $(VENV)/.developed
+	$(PIP) install --editable ".[docs]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist docs/_build
