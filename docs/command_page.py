@@ -14,8 +14,9 @@ from streamgmm.cli.app import app
 INTRODUCTION = """\
 # The command line
 
-`streamgmm COMMAND --help` shows the same text. Data go to standard output and messages to standard error. A command exits with 0
-if it succeeded, 1 if it failed and 2 if it was called wrongly; `score --fail-on-anomaly` exits with 3 if a row is an anomaly.
+`streamgmm COMMAND --help` shows the same text. Data go to standard output and messages to standard error. A command
+exits with 0 if it succeeded, 1 if it failed and 2 if it was called wrongly; `score --fail-on-anomaly` exits with 3 if a
+row is an anomaly.
 `python -m streamgmm` is the same program, and `streamgmm --install-completion` installs shell completion.
 """
 
@@ -64,7 +65,8 @@ def section(command: Any, context: Any, level: str) -> Iterator[str]:
     yield f"{marked(words.strip())}\n"
     yield f"```text\n{usage}\n```\n"
     if examples:
-        yield "```sh\n" + "\n".join(line.strip() for line in examples.splitlines() if line.strip()) + "\n```\n"
+        lines = [" ".join(example.split()) for example in examples.split("\n\n")]
+        yield "```sh\n" + "\n".join(line for line in lines if line) + "\n```\n"
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None and "--help" not in record[0]:

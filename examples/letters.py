@@ -6,7 +6,8 @@ Learn pictures of letters one at a time, from a random start, and look at the mo
 """
 
 # %%
-# :class:`~streamgmm.sources.synthetic.glyphs.Glyphs` draws letters in random shapes and places, without end. Each is seen once.
+# :class:`~streamgmm.sources.synthetic.glyphs.Glyphs` draws letters in random shapes and places, without end. Each is
+# seen once.
 
 from streamgmm import StreamingGaussianMixture, plots
 from streamgmm.sources.synthetic.glyphs import Glyphs

@@ -2,8 +2,8 @@
 With river, one dictionary at a time
 ====================================
 
-:class:`~streamgmm.OnlineMixture` is a clusterer of river, and :class:`~streamgmm.OnlineAnomalyDetector` an anomaly detector. Features may appear and
-disappear.
+:class:`~streamgmm.OnlineMixture` is a clusterer of river, and :class:`~streamgmm.OnlineAnomalyDetector` an anomaly
+detector. Features may appear and disappear.
 """
 
 # %%

@@ -2,8 +2,8 @@
 A rule of your own
 ==================
 
-A rule says how samples change parameters. Subclass :class:`~streamgmm.Rule`, register it by name, and everything else works: annealing,
-threads, saving, the command line.
+A rule says how samples change parameters. Subclass :class:`~streamgmm.Rule`, register it by name, and
+everything else works: annealing, threads, saving, the command line.
 """
 
 # %%

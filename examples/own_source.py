@@ -2,8 +2,8 @@
 A source of your own
 ====================
 
-A source gives rows in chunks, and a position after each from which reading resumes. Subclass :class:`~streamgmm.sources.Source`, and train from
-your database, your simulator or your protocol.
+A source gives rows in chunks, and a position after each from which reading resumes. Subclass
+:class:`~streamgmm.sources.Source`, and train from your database, your simulator or your protocol.
 """
 
 # %%

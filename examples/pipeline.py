@@ -2,7 +2,8 @@
 In a scikit-learn pipeline
 ==========================
 
-:class:`~streamgmm.StreamingGaussianMixture` is an estimator like any other: it works in pipelines, with data frames and in grid search.
+:class:`~streamgmm.StreamingGaussianMixture` is an estimator like any other: it works in pipelines, with data
+frames and in grid search.
 """
 
 # %%
@@ -29,14 +30,16 @@ import numpy as np
 
 reduce = PCA(16, random_state=0).fit(train)
 densities = [
-    StreamingGaussianMixture(4, random_state=0).fit(reduce.transform(train[train_labels == digit])) for digit in range(10)
+    StreamingGaussianMixture(4, random_state=0).fit(reduce.transform(train[train_labels == digit]))
+    for digit in range(10)
 ]
 scores = np.column_stack([density.score_samples(reduce.transform(test)) for density in densities])
 accuracy = np.mean(scores.argmax(axis=1) == test_labels)
 print(f"{100 * accuracy:.1f} % of test digits are recognised")
 
 # %%
-# :meth:`~streamgmm.StreamingGaussianMixture.to_sklearn` gives a :class:`sklearn.mixture.GaussianMixture` with the same parameters.
+# :meth:`~streamgmm.StreamingGaussianMixture.to_sklearn` gives a :class:`sklearn.mixture.GaussianMixture` with
+# the same parameters.
 
 plain = densities[0].to_sklearn()
 print(type(plain).__name__, np.allclose(plain.score_samples(reduce.transform(test)), scores[:, 0], rtol=1e-3))

@@ -34,7 +34,8 @@ write_log("yesterday.csv", 4000)
 write_log("today.csv", 1000, wrong=5)
 
 # %%
-# Read the log in chunks, and learn it with its gaps. The detector keeps a threshold that 1 % of typical rows fall below.
+# Read the log in chunks, and learn it with its gaps. The detector keeps a threshold that 1 % of
+# typical rows fall below.
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
 from streamgmm.sources import open_source
