@@ -72,6 +72,8 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "start", "math", "results")}  # they have no pages below
+toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "icon_links": [{"name": "Source", "url": "https://github.com/streamgmm/streamgmm", "icon": "fa-brands fa-github"}],
     "navbar_align": "left",

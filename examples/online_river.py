@@ -33,13 +33,24 @@ from streamgmm import OnlineAnomalyDetector, OnlineMixture
 
 detector, clusters = OnlineAnomalyDetector(n_components=4, seed=0), OnlineMixture(n_components=4, seed=0)
 quality = metrics.RollingROCAUC(window_size=2000)
+scores = []
 for i in range(4000):
     odd = i % 100 == 99
     x = reading(odd)
-    quality.update(odd, detector.score_one(x))
+    scores.append(detector.score_one(x))
+    quality.update(odd, scores[-1])
     detector.learn_one(x)
     clusters.learn_one(x)
 print(f"area under the ROC curve of the last 2000 readings: {quality.get():.3f}")
+
+# %%
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
+axes.plot(range(2000, 4000), scores[2000:], ".", color="grey", markersize=2, label="usual")
+axes.plot(range(2099, 4000, 100), scores[2099::100], "o", color="tab:red", label="odd")
+axes.set(xlabel="readings", ylabel="score")
+axes.legend()
 
 # %%
 # A warm reading and a cold one belong to different components, also without the humidity.

@@ -38,6 +38,14 @@ accuracy = np.mean(scores.argmax(axis=1) == test_labels)
 print(f"{100 * accuracy:.1f} % of test digits are recognised")
 
 # %%
+# The mean of each class, back in pixels.
+
+from streamgmm import plots
+
+means = [density.weights_ @ density.means_ for density in densities]
+figure = plots.images({"mean": reduce.inverse_transform(means)}, shape=(8, 8))
+
+# %%
 # :meth:`~streamgmm.StreamingGaussianMixture.to_sklearn` gives a :class:`sklearn.mixture.GaussianMixture` with
 # the same parameters.
 

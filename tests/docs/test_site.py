@@ -1,4 +1,4 @@
-"""The site that ``make docs`` has built: every name has a page, links lead somewhere, phones need not scroll sideways."""
+"""The site that ``make docs`` has built: every name has a page, links work, no page is too wide for a phone."""
 
 from __future__ import annotations
 
