@@ -6,7 +6,7 @@ KERNEL := $(sort $(wildcard $(addprefix src/streamgmm/native/, *.h *.cpp */*.h *
 SOURCES := pyproject.toml CMakeLists.txt $(KERNEL) $(wildcard src/streamgmm/*/__init__.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-services soak bench paper results pictures docs lint sanitize develop stubs clean
+.PHONY: demo test test-services soak bench paper results pictures docs dist test-oldest lint sanitize develop stubs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/streamgmm demo --out runs/demo
@@ -43,12 +43,33 @@ docs: $(VENV)/.documented
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --nitpicky -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
+# The packages of a release: sources, and a wheel for this machine
+dist: $(VENV)/.developed
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
+# The oldest versions of everything that we claim to work with, in an environment of their own. uv resolves to the lower
+# bounds of pyproject.toml; tests that need more than the package and its extras are not run.
+OLDEST := build/oldest
+EXTRAS := plots dashboard kafka redis mqtt parquet river metrics onnx cloud
+test-oldest:
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install uv
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --index-strategy unsafe-best-match \
+	    --resolution lowest-direct --only-binary :all: --requirements pyproject.toml $(addprefix --extra ,$(EXTRAS))
+	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install pytest hypothesis pandas
+	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install --no-deps .
+	$(OLDEST)/bin/python -m pytest tests -m "not source and not soak and not services"
+
 lint: $(VENV)/.developed
 	$(BIN)/ruff check src tests bench docs examples
 	$(BIN)/ruff format --check src tests bench docs examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/clang-format --dry-run --Werror $(KERNEL)
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 
 stubs: $(VENV)/.developed
 	$(BIN)/python -m nanobind.stubgen -m streamgmm.native._native -o src/streamgmm/native/_native.pyi
