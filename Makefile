@@ -49,7 +49,7 @@ dist: $(VENV)/.developed
 	$(BIN)/python -m build --outdir dist .
 
 # The oldest versions of everything that we claim to work with, in an environment of their own. uv resolves to the lower
-# bounds of pyproject.toml; tests that need more than the package and its extras are not run.
+# bounds of pyproject.toml; warnings of old packages are not errors here.
 OLDEST := build/oldest
 EXTRAS := plots dashboard kafka redis mqtt parquet river metrics onnx cloud
 test-oldest:
@@ -59,7 +59,7 @@ test-oldest:
 	    --resolution lowest-direct --only-binary :all: --requirements pyproject.toml $(addprefix --extra ,$(EXTRAS))
 	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install pytest hypothesis pandas
 	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install --no-deps .
-	$(OLDEST)/bin/python -m pytest tests -m "not source and not soak and not services"
+	$(OLDEST)/bin/python -m pytest tests -o filterwarnings= -m "not source and not soak and not services"
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check src tests bench docs examples

@@ -1,4 +1,4 @@
-"""The path of a new user: an empty environment, the wheel, the first example, a picture. ``make dist`` makes the wheel."""
+"""The path of a new user: an empty environment, the wheel of ``make dist``, the first example, a picture."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def test_the_wheel_holds_the_package_alone() -> None:
 
 
 def test_the_sources_hold_all_that_a_build_needs() -> None:
-    names = {name.partition("/")[2] for name in tarfile.open(package("*.tar.gz")).getnames()}
+    with tarfile.open(package("*.tar.gz")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE", "Makefile"} <= names
     kernel = ROOT / "src" / "streamgmm" / "native"
     assert {str(p.relative_to(ROOT)) for p in kernel.rglob("*") if p.suffix in (".h", ".cpp")} <= names
