@@ -41,7 +41,7 @@ class Readings(Source):
 
 
 # %%
-# Learn some chunks, and remember the position. A program that starts again goes on from there.
+# Learn some chunks, and remember the position. A program that starts again resumes there.
 
 from streamgmm import StreamingGaussianMixture
 
