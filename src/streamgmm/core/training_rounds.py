@@ -57,7 +57,7 @@ class TrainingRounds(TrainingView):
         Parameters
         ----------
         tensors : dict of str to ndarray
-            Tensors of a `RoundStart`.
+            Tensors of a ``RoundStart``.
         """
         return self._main.restored(tensors)
 

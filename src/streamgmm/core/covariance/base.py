@@ -71,8 +71,8 @@ class Covariance(ABC):
     and moments, ``Tensors`` that ``moment_layout`` declares, which the rules ``natural`` and ``sem`` learn.
     `PlainCovariance` implements the steps of the natural rule in NumPy, so a new kind can begin with those.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     name : str
         What ``covariance_type`` calls it.
     supports_gaps : bool
