@@ -19,7 +19,7 @@ from streamgmm.errors import ModelFileError
 from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
 from streamgmm.estimators.validation import refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts
-from streamgmm.monitoring import Judge, Monitor, Verdict
+from streamgmm.monitoring import Judge, Monitor, Verdict, calibrate_on_usual
 from streamgmm.storage import load_model, save_model
 
 
@@ -119,7 +119,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"none of the {len(rows)} rows of X contains a number; there is nothing to learn from.")
         monitor, counts = Monitor(), None if weights is None else weights[known]
         monitor.sample(rows[known], trainer, counts)
-        scores = monitor.calibrate_on(rows[known], trainer, counts)
+        scores = calibrate_on_usual(monitor, trainer, rows[known], counts, self.contamination)
         self._take(mixture, monitor)
         self._set_offset()
         verdicts = np.ones(len(rows), np.int64)
