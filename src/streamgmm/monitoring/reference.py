@@ -92,8 +92,8 @@ class Reference(NamedTuple):
             return -inf
         place = int(np.searchsorted(self.shares, share * (1 + 1e-12), side="right"))
         if place:
-            quantile = float(np.nextafter(self.scores[place - 1], inf))
-            return quantile if place < COUNTED else min(quantile, self._end_of_outliers(share, place))
+            end = inf if place < COUNTED else self._end_of_outliers(share, place)
+            return end if end < inf else float(np.nextafter(self.scores[place - 1], inf))
         tail = self._tail()  # rarer than any row that was seen
         lowest = float(tail.log_share(self.scores[0]))
         return float(np.nextafter(tail.quantile(lowest + log(share / float(self.shares[0]))), inf))
