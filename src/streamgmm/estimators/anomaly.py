@@ -27,8 +27,9 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     """Flag rows whose log-likelihood under a streaming mixture is lower than that of nearly all typical rows.
 
     The threshold ``offset_`` belongs to the model as it is. ``fit`` takes it from all its rows, each scored as if it
-    had not been learned. ``partial_fit`` keeps a uniform sample of at most 2000 rows, which is scored by the present
-    model as the stream grows and whenever it changes.
+    had not been learned, and does not learn the strangest rows, a share ``contamination`` of all (at most 5 %).
+    ``partial_fit`` keeps a uniform sample of at most 2000 rows, which is scored by the present model as the stream
+    grows and whenever it changes.
 
     Parameters
     ----------
@@ -38,7 +39,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         ``Natural(reg_covar=0.05)`` (0.001 where covariances couple features): narrow components make good densities,
         but rank anomalies poorly. To choose yourself, give the mixture a rule object.
     contamination : float, default=0.01
-        Share of typical rows to flag, within (0, 0.5).
+        Share of typical rows to flag, within (0, 0.5). If at least half of that share are evident outliers, the
+        threshold separates these from the others, and flags no more.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ def calibrate_on_usual(
 
 
 def refine_on_lasting(trainer: Trainer, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
-    """[E46] Refine a model on all rows, in the order of time; return how often each was learned, (N,), None if none was.
+    """[E46] Refine a model on rows in the order of time; return how often each counts, (N,), or None if it cannot be.
 
     Components that describe a single moment do not describe what is to come. The few rows that they have are not
     learned.
