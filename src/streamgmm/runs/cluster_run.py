@@ -29,9 +29,11 @@ from streamgmm.runs.order import in_order
 from streamgmm.runs.source_reader import IDLE_SECONDS
 from streamgmm.runs.train import TrainingRun
 from streamgmm.sources import Chunk, SeekableSource, Source
+from streamgmm.sources.base import check_position
 from streamgmm.sources.slices import Layout, Slices, end_of, find_layout, open_slices
 from streamgmm.storage.model_file import SavedModel
 from streamgmm.storage.run_folder import RunRecord
+from streamgmm.storage.schema import COUNT, record
 
 FIRST_ROWS = 200  # read here at a time, until the scale of features is known
 
@@ -133,8 +135,10 @@ class ClusterRun(TrainingRun):
         end = (position or {}).get("end")
         source = in_order(self.source)
         if end is not None and layout.blocks is not None and isinstance(source, SeekableSource):
+            first = layout.blocks.position(0)
+            check_position(position, {"end": record(dict.fromkeys(first, COUNT))}, source.name)
             source.verify(end)
-            layout = layout._replace(blocks=layout.blocks.between(layout.blocks.position(0), end))
+            layout = layout._replace(blocks=layout.blocks.between(first, end))
         return layout
 
     def _wait_for_rows(self, plan: PassPlan) -> bool:

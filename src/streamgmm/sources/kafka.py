@@ -17,10 +17,12 @@ import numpy as np
 from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
 from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
-from streamgmm.sources.message_parser import MessageParser
+from streamgmm.sources.message_parser import FORMAT, MessageParser
 from streamgmm.sources.messages import Messages
+from streamgmm.storage.schema import COUNT, number, optional, record
 from streamgmm.transports.broker_urls import without_secrets
 
+FEWEST_TOGETHER, MOST_TOGETHER = 100, 4000  # messages of a block
 BLOCK_BYTES = 1 << 22  # of one partition before the next one's turn, judged by the size of the first message
 CONSUMER_SETTINGS = {
     "group.id": "streamgmm",  # required but unused: partitions are assigned here, offsets are kept in positions
@@ -35,6 +37,7 @@ CONSUMER_SETTINGS = {
     "logger": None,
     "log_level": 0,
 }
+FACTS = {"turn": COUNT, "block": optional(number(1, MOST_TOGETHER, whole=True)), **FORMAT}  # of a position
 
 
 class KafkaSource(Source):
@@ -95,7 +98,7 @@ class KafkaSource(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         ranges = self.offset_ranges()
-        check_position(start, "offsets", self.name)
+        check_position(start, {"offsets": record({}, unknown=COUNT)}, self.name, FACTS)
         position = start or {}
         offsets = self._start_offsets(position, ranges)
         self._parser.restore(position)
@@ -111,8 +114,8 @@ class KafkaSource(Source):
     def lag(self, position: Position | None) -> int | None:
         if self._ends is None or position is None:
             return None
-        read = {int(p): int(offset) for p, offset in position["offsets"].items()}
-        return sum(max(0, end - read.get(p, 0)) for p, end in self._ends.items())
+        read = position["offsets"]
+        return sum(max(0, end - int(read.get(str(p), 0))) for p, end in self._ends.items())
 
     def _note_end(self, partition: int) -> None:
         """Note where a partition ends now, as the latest answer of its broker told."""
@@ -132,7 +135,7 @@ class KafkaSource(Source):
             Offset of the first message, and the one after the last message.
         """
         ranges = self.offset_ranges()
-        self._start_offsets({"offsets": {partition: first}}, {partition: ranges[partition]})
+        self._start_offsets({"offsets": {str(partition): first}}, {partition: ranges[partition]})
         self._consumer.assign([self._client.TopicPartition(self._topic, partition, first)])
         reader = PartitionReader(self._client, self._consumer, self._topic, {partition: stop}, {partition: first})
         try:
@@ -149,8 +152,8 @@ class KafkaSource(Source):
 
     def _start_offsets(self, position: Position, ranges: dict[int, tuple[int, int]]) -> dict[int, int]:
         """Return the offset to start at in each partition; raise if messages there are gone."""
-        known = {int(p): int(offset) for p, offset in position.get("offsets", {}).items()}
-        offsets = {p: known.get(p, low) for p, (low, _) in ranges.items()}
+        known = position.get("offsets", {})
+        offsets = {p: int(known.get(str(p), low)) for p, (low, _) in ranges.items()}
         for p, (low, high) in ranges.items():
             if offsets[p] > high:
                 raise SourceError(
@@ -180,7 +183,7 @@ class KafkaSource(Source):
             p = partitions[turn % len(partitions)]
             turn = (turn + 1) % len(partitions)
             if block is None and (size := reader.first_size(p)) is not None:
-                block = max(100, min(4000, BLOCK_BYTES // max(1, size)))
+                block = max(FEWEST_TOGETHER, min(MOST_TOGETHER, BLOCK_BYTES // max(1, size)))
             if self._parser.is_json is False and block:
                 reader.pack(self._parser.width or 0, block)
             messages = reader.take(p, block or 1)
