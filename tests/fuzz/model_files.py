@@ -33,13 +33,14 @@ def change_header(rng: Random, content: bytes) -> bytes:
     """Change the JSON text that describes the model."""
     try:
         header, data = _parts(content)
-        known = json.loads(header["__metadata__"]["streamgmm"])
+        [key] = header["__metadata__"]
+        known = json.loads(header["__metadata__"][key])
     except (ValueError, KeyError, TypeError, RecursionError):
         return flip_bytes(rng, content)
     if rng.random() < 0.02:
-        header["__metadata__"]["streamgmm"] = rng.choice((DEEP, '{"run": ' + DEEP + "}", "NaN", "3", ""))
+        header["__metadata__"][key] = rng.choice((DEEP, '{"run": ' + DEEP + "}", "NaN", "3", ""))
     else:
-        header["__metadata__"]["streamgmm"] = json.dumps(mutate_json(rng, known))
+        header["__metadata__"][key] = json.dumps(mutate_json(rng, known))
     return _joined(header, data)
 
 

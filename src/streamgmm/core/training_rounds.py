@@ -131,7 +131,12 @@ class TrainingRounds(TrainingView):
         if len(replicas) == 1:
             self._main.assign(replicas[0])
         elif sum(taken):
-            merge_replicas(self.rule, Round(self._main.copy(), replicas, taken, self._bounds), self._main, run)
+            before = self._main.copy()
+            try:
+                merge_replicas(self.rule, Round(before, replicas, taken, self._bounds), self._main, run)
+            except BaseException:
+                self._main.assign(before)
+                raise
         self.n_skipped += sum(int(share.facts["skipped"]) for share in shares)
         checks, due, missed = list[Check](), False, False
         for steps, batch_size in reports_in_order(shares, self.batch_size):

@@ -45,10 +45,14 @@ def to_container(header: Any, tensors: dict[str, npt.NDArray[Any]]) -> bytes:
 
 def read_container(path: Path) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
     """Return header and tensors of a file; raise an exception of ``DAMAGE`` if it holds anything else."""
-    content = path.read_bytes()
-    found: list[tuple[str, dict[str, Any]]] = deserialize(content)  # type: ignore[no-untyped-call]
+    return parse_container(path.read_bytes())
+
+
+def parse_container(content: bytes, key: str = KEY) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
+    """Return the JSON text of a key and the tensors; raise an exception of ``DAMAGE`` if there is anything else."""
+    found: list[tuple[str, dict[str, Any]]] = deserialize(bytes(content))  # type: ignore[no-untyped-call]
     size = int.from_bytes(content[:8], "little")
-    header = _header(content[8 : 8 + size])
+    header = _header(content[8 : 8 + size], key)
     return header, {name: _tensor(name, facts) for name, facts in found}
 
 
@@ -62,12 +66,12 @@ def read_header(path: Path) -> Any:
         return _header(file.read(size))
 
 
-def _header(content: bytes) -> Any:
+def _header(content: bytes, key: str = KEY) -> Any:
     facts = json.loads(content)
     metadata = facts.get("__metadata__") if isinstance(facts, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(metadata.get(KEY), str):
+    if not isinstance(metadata, dict) or not isinstance(metadata.get(key), str):
         raise ForeignFileError("it has no streamgmm metadata")
-    return json.loads(metadata[KEY], parse_constant=_refuse_constant)
+    return json.loads(metadata[key], parse_constant=_refuse_constant)
 
 
 def _tensor(name: str, facts: dict[str, Any]) -> npt.NDArray[Any]:

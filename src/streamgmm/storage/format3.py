@@ -136,7 +136,7 @@ def check_model(header: Header, tensors: Tensors) -> None:
     ):
         if header[what]["name"] != found:
             raise ValueError(f"{what}.name is {header[what]['name']!r}, but the settings say {found!r}")
-    _check_size(header["trainer"], tensors)
+    check_size(header["trainer"], tensors)
     names, width = header.get("feature_names"), header["trainer"]["n_features"]
     if names is not None and len(names) != width:
         raise ValueError(f"{len(names)} feature names for {width} features")
@@ -179,12 +179,19 @@ def _trainer(facts: Mapping[str, Any]) -> Check:
     }
     losses = dict.fromkeys(("loss", "max_component", "baseline", "last"), LOSS)
     annealing = {"sigma": POSITIVE, "samples": COUNT, "variance": SQUARE, **losses}
-    drift = {"checks": COUNT, "loss": number(-FARTHEST, FARTHEST), "variance": SQUARE, "scatter": SQUARE}
+    drift = {
+        **dict.fromkeys(("checks", "low", "steps"), COUNT),
+        "loss": number(-FARTHEST, FARTHEST),
+        "floor": optional(number(-100 * FARTHEST, FARTHEST)),
+        **dict.fromkeys(("variance", "scatter"), SQUARE),
+        "total": number(0, FARTHEST**1.5),
+        "squares": number(0, FARTHEST**2.5),
+    }
     return record(
         {
             "n_features": number(1, whole=True),
             "dtype": choice("float32", "float64"),
-            "settings": _settings(facts.get("settings")),
+            "settings": settings_check(facts.get("settings")),
             "schedule": fields_of(Schedule, schedule),
             "annealing": fields_of(Annealing, annealing),
             "drift": fields_of(DriftState, drift),
@@ -195,7 +202,8 @@ def _trainer(facts: Mapping[str, Any]) -> Check:
     )
 
 
-def _settings(facts: Any) -> Check:
+def settings_check(facts: Any) -> Check:
+    """Return the check of the settings of a training, which depends on the rule that they name."""
     rule = facts.get("rule") if isinstance(facts, dict) else None
     own: dict[str, Check] = {"rule": text}
     if isinstance(rule, dict):
@@ -216,7 +224,7 @@ def _settings_of(kind: type | None) -> Check:
     return check
 
 
-def _check_size(trainer: Mapping[str, Any], tensors: Tensors) -> None:
+def check_size(trainer: Mapping[str, Any], tensors: Tensors) -> None:
     """Raise unless parameters are there as announced: the memory that a training takes is a multiple of theirs."""
     settings, dtype = trainer["settings"], trainer["dtype"]
     kind = KINDS[settings["covariance_type"]].with_rank(settings.get("rank", Settings.rank))
