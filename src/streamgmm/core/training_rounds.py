@@ -59,7 +59,20 @@ class TrainingRounds(TrainingView):
         tensors : dict of str to ndarray
             Tensors of a `RoundStart`.
         """
-        return self._main.restored(tensors)
+        replica = self._main.restored(tensors)
+        self.validate_bounds([replica])
+        return replica
+
+    def validate_bounds(self, replicas: Sequence[Replica]) -> None:
+        """Raise ValueError for scales that no step of this training gives, as a damaged file may hold.
+
+        Parameters
+        ----------
+        replicas : sequence of Replica
+            What was restored from a file or a message.
+        """
+        for replica in replicas:
+            replica.parameters.kind.validate_bounds(replica.parameters, self._bounds)
 
     def samples_in_round(self, wanted: int) -> int:
         """Return how many samples the next round should have: it ends at a check, and no later than a rule allows.
@@ -127,6 +140,7 @@ class TrainingRounds(TrainingView):
             raise ValueError("the training has learned since this round began; merge each round before the next one.")
         shares = sorted(learned, key=lambda share: int(share.facts["replica"]))
         replicas = learned_replicas(self._main, start, shares)
+        self.validate_bounds(replicas)
         taken = [share.steps for share in shares]
         if len(replicas) == 1:
             self._main.assign(replicas[0])

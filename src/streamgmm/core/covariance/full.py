@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import SCALES, Bounds, Statistics, Work
+from streamgmm.core.covariance.base import FAR, SCALES, Bounds, Statistics, Work
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
     Numbers,
@@ -57,6 +57,9 @@ class Full(Coupled):
         require_range("factors", parameters["factors"], -SCALES[1], SCALES[1])
         if not np.isfinite(parameters.log_dets).all():
             raise ValueError("tensor 'factors' holds matrices that have no inverse")
+
+    def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
+        require_range("factors", parameters["factors"], -bounds.scale_max * FAR, bounds.scale_max * FAR)
 
     def validate_moments(self, moments: Tensors) -> None:
         require_range("pending", moments["pending"], 0.0)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import SCALES, Bounds, Statistics
+from streamgmm.core.covariance.base import FAR, SCALES, Bounds, Statistics
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import Numbers
 from streamgmm.core.parameters import Parameters
@@ -73,6 +73,9 @@ class LowRank(Coupled):
             require_range(name, parameters[name], -SCALES[1], SCALES[1])
         if not np.isfinite(parameters.log_dets).all():
             raise ValueError("tensors 'factors' and 'spreads' hold numbers that no covariance has")
+
+    def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
+        require_range("scales", parameters["scales"], bounds.scale_min / FAR, bounds.scale_max * FAR)
 
     def validate_moments(self, moments: Tensors) -> None:
         require_range("variances", moments["variances"], 0.0)
