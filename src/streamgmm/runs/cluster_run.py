@@ -33,7 +33,7 @@ from streamgmm.sources.base import check_position
 from streamgmm.sources.slices import Layout, Slices, end_of, find_layout, open_slices
 from streamgmm.storage.model_file import SavedModel
 from streamgmm.storage.run_folder import RunRecord
-from streamgmm.storage.schema import COUNT, record
+from streamgmm.storage.schema import COUNT, anything, record
 
 FIRST_ROWS = 200  # read here at a time, until the scale of features is known
 
@@ -136,7 +136,7 @@ class ClusterRun(TrainingRun):
         source = in_order(self.source)
         if end is not None and layout.blocks is not None and isinstance(source, SeekableSource):
             first = layout.blocks.position(0)
-            check_position(position, {"end": record(dict.fromkeys(first, COUNT))}, source.name)
+            check_position(position, {"end": record(dict.fromkeys(first, COUNT), unknown=anything)}, source.name)
             source.verify(end)
             layout = layout._replace(blocks=layout.blocks.between(first, end))
         return layout

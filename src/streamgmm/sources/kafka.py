@@ -7,6 +7,7 @@ rows therefore depends on the topic, not on which partition answers first.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -16,9 +17,10 @@ import numpy as np
 
 from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
+from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, MessagesGoneError, PartitionReader, is_outage
 from streamgmm.sources.message_parser import FORMAT, MessageParser
 from streamgmm.sources.messages import Messages
+from streamgmm.sources.outages import NoAnswerError, Outage
 from streamgmm.storage.schema import COUNT, number, optional, record
 from streamgmm.transports.broker_urls import without_secrets
 
@@ -71,35 +73,63 @@ class KafkaSource(Source):
             self._consumer = client.Consumer({**CONSUMER_SETTINGS, **settings, "bootstrap.servers": parts.netloc})
         except client.KafkaException as problem:
             raise SourceError(f"{without_secrets(url)}: {problem.args[0]}.") from problem
-        self._parser = MessageParser(self.name, options)
+        self._parser, self._follow = MessageParser(self.name, options), options.follow
+        self._outage = Outage(f"the broker of {self.name}")
         self._ends: dict[int, int] | None = None  # offsets after the last messages, as last seen
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._parser.expect(names, width)
 
     @property
-    def n_rows(self) -> int:
-        """Number of messages that the brokers hold now."""
-        return sum(high - low for low, high in self.offset_ranges().values())
+    def n_rows(self) -> int | None:
+        """Number of messages that the brokers hold now; None if a followed topic cannot be asked."""
+        try:
+            return sum(high - low for low, high in self.offset_ranges().values())
+        except NoAnswerError:
+            if not self._follow:
+                raise
+            return None
 
     def offset_ranges(self) -> dict[int, tuple[int, int]]:
         """Return for each partition its first offset and the one after its last message."""
         try:
             topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_SECONDS).topics[self._topic]
             if topic.error is not None:
-                raise SourceError(f"{self.name}: {topic.error.str()}.")
+                raise self._client.KafkaException(topic.error)
             place = self._client.TopicPartition
             return {
                 p: self._consumer.get_watermark_offsets(place(self._topic, p), timeout=TIMEOUT_SECONDS)
                 for p in sorted(topic.partitions)
             }
         except self._client.KafkaException as problem:
-            raise SourceError(f"{self.name}: no broker answers ({problem.args[0].str()}).") from problem
+            reason = problem.args[0].str()
+            if is_outage(self._client, problem.args[0]):
+                raise NoAnswerError(self.name, reason) from problem
+            raise SourceError(f"{self.name}: {reason}.") from problem
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        ranges = self.offset_ranges()
+        """Yield chunks up to the present end. A followed topic ends while no broker answers: read it again later."""
         check_position(start, {"offsets": record({}, unknown=COUNT)}, self.name, FACTS)
-        position = start or {}
+        position, gone = start or {}, None
+        time.sleep(min(1.0, self._outage.pause))
+        while not self._outage.pause:
+            try:
+                for chunk in self._read(position):
+                    position = chunk.position
+                    yield chunk
+                return
+            except MessagesGoneError:  # reading again tells how many
+                if position is gone:
+                    raise
+                gone = position
+            except NoAnswerError as problem:
+                if not self._follow:
+                    raise
+                self._outage.fail(problem.reason)
+
+    def _read(self, position: Position) -> Iterator[Chunk]:
+        ranges = self.offset_ranges()
+        self._outage.end()
         offsets = self._start_offsets(position, ranges)
         self._parser.restore(position)
         self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])

@@ -134,8 +134,9 @@ class MessageParser:
             Returns where a message is, given its number among these.
         """
         if isinstance(messages, Messages):
-            if self.is_json:
-                return self._json.chunk(messages.values, first, position)
+            if self.is_json:  # an empty line of a file is nothing, but an empty message is a message
+                values = [value if value.strip() else b"null" for value in messages.values]
+                return self._json.chunk(values, first, position)
             messages = messages.packed(self.width or 0)
         bad = []
         for i, size in messages.odd.items():

@@ -46,6 +46,7 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 MOST_JOBS = 1024
 MOST_SAMPLES = 1 << 31  # of a batch or a period, which the kernel counts in 32 bits
 ROWS = ("pending.rows", "first.rows", "monitor.rows", "monitor.reservoir.rows")  # they may have gaps
+MOST_HASHED = 1 << 20  # bytes of a file
 CONSTANTS = "monitor.snapshot.constants"  # NaN where a feature varies
 USUAL = 3  # row of a frame that is NaN where no value is usual
 
@@ -77,7 +78,7 @@ WATCH = record(
 
 def _fingerprint(value: Any, place: str) -> None:
     list_of(anything, length=2)(value, place)
-    COUNT(value[0], f"{place}[0]")
+    number(0, MOST_HASHED, whole=True)(value[0], f"{place}[0]")
     text(value[1], f"{place}[1]")
 
 
