@@ -15,10 +15,12 @@ from streamgmm.core.covariance.dense import (
     Numbers,
     blocks,
     covariances_of,
+    independent_rows,
     limited,
     lower_factors,
     orthonormal_rows,
     precision_factors,
+    require_correlations,
     spectral_factors,
 )
 from streamgmm.core.parameters import Parameters
@@ -55,7 +57,8 @@ class Full(Coupled):
     def validate(self, parameters: Parameters) -> None:
         super().validate(parameters)
         require_range("factors", parameters["factors"], -SCALES[1], SCALES[1])
-        if not np.isfinite(parameters.log_dets).all():
+        factors = parameters["factors"]
+        if not np.isfinite(parameters.log_dets).all() or not (_is_lower(factors) or independent_rows(factors)):
             raise ValueError("tensor 'factors' holds matrices that have no inverse")
 
     def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
@@ -64,6 +67,8 @@ class Full(Coupled):
     def validate_moments(self, moments: Tensors) -> None:
         require_range("pending", moments["pending"], 0.0)
         require_range("covariances", moments["covariances"], -SCALES[1], SCALES[1])
+        variances = np.abs(self.variances(moments))  # rounding may leave one a little below zero
+        require_correlations("covariances", moments["covariances"], variances, variances)
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         for k, factor in enumerate(parameters["factors"]):
