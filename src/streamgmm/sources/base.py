@@ -125,6 +125,8 @@ class Source(ABC):
         Whether rows that were read can be read again.
     live : bool
         Whether the source is a pipe: rows come once, and nothing keeps those that nobody has read.
+    fingerprint : list or None
+        What tells whether a text file was replaced. Set it, and a file that was replaced raises ``ReplacedError``.
     heading : list of str or None
         Names of all columns of a text, in their order; known once its first line was read. Set it before, and a text
         without a heading is read as if it had this one.
@@ -158,6 +160,7 @@ class Source(ABC):
     rereadable: bool = True
     live: bool = False
     heading: list[str] | None = None
+    fingerprint: list[Any] | None = None
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:

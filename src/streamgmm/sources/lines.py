@@ -116,7 +116,7 @@ class LineSource(SeekableSource):
 
     def _open(self) -> TextFile:
         assert not isinstance(self._text, TextPipe)
-        return TextFile(self._text, follow=self._follow)
+        return TextFile(self._text, follow=self._follow, known=self.fingerprint)
 
     def _first_line(self, text: TextFile | TextPipe) -> list[bytes]:
         """Read the first line that is not blank; return it unless it is a heading."""
