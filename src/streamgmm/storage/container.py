@@ -17,6 +17,7 @@ from safetensors.numpy import save as to_bytes
 
 KEY = "streamgmm"
 LONGEST_HEADER = 100_000_000  # bytes, as in safetensors itself
+COPIES, SPARE = 2, 1 << 20  # of what safetensors reads or writes, and bytes beside them
 FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 INTEGERS = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 TYPES = {**FLOATS, **INTEGERS, "BOOL": "?"}
@@ -40,7 +41,9 @@ class ForeignFileError(ValueError):
 
 def to_container(header: Any, tensors: dict[str, npt.NDArray[Any]]) -> bytes:
     """Return the bytes of a file; numbers of NumPy in the header become plain ones."""
-    return to_bytes(tensors, {KEY: json.dumps(header, allow_nan=False, default=_plain)})
+    text = json.dumps(header, allow_nan=False, default=_plain)
+    _require_memory(len(text) + sum(value.nbytes for value in tensors.values()))
+    return to_bytes(tensors, {KEY: text})
 
 
 def read_container(path: Path) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
@@ -50,10 +53,16 @@ def read_container(path: Path) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
 
 def parse_container(content: bytes, key: str = KEY) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
     """Return the JSON text of a key and the tensors; raise an exception of ``DAMAGE`` if there is anything else."""
+    _require_memory(len(content))
     found: list[tuple[str, dict[str, Any]]] = deserialize(bytes(content))  # type: ignore[no-untyped-call]
     size = int.from_bytes(content[:8], "little")
     header = _header(content[8 : 8 + size], key)
     return header, {name: _tensor(name, facts) for name, facts in found}
+
+
+def _require_memory(size: int) -> None:
+    """Raise MemoryError if safetensors could not make its copies of so many bytes: it would end the process."""
+    np.empty(COPIES * size + SPARE, np.uint8)
 
 
 def read_header(path: Path) -> Any:
