@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from streamgmm import ModelFileError, StreamingAnomalyDetector, StreamingGaussianMixture
-from streamgmm.errors import SourceError
+from streamgmm.errors import StreamGMMError
 from tests.fuzz.formats import DEEP, Format, cut_bytes, flip_bytes, mutate_json
 from tests.fuzz.model_examples import TABLE, examples, run_in, table
 
@@ -154,7 +154,7 @@ def _resume(saved: Any, record: Any, folder: Path) -> None:
         run.resume(saved, record)
         for turn, _ in enumerate(run.go()):
             run.stop = lambda turn=turn: turn > 1
-    except SourceError:
+    except StreamGMMError:
         return
 
 

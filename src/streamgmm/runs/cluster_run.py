@@ -21,7 +21,7 @@ from streamgmm.core.rows import rows_with_values
 from streamgmm.core.settings import Settings
 from streamgmm.engines import Serial
 from streamgmm.engines.workers import ClusterEngine, Workers
-from streamgmm.errors import SourceError, StreamGMMError
+from streamgmm.errors import Remedy, SourceError, StreamGMMError
 from streamgmm.runs.event_log import BAD_TOGETHER, CHECKS_PER_LENGTH, LearnedRows
 from streamgmm.runs.observer import as_floats
 from streamgmm.runs.options import RunOptions
@@ -138,6 +138,11 @@ class ClusterRun(TrainingRun):
             first = layout.blocks.position(0)
             check_position(position, {"end": record(dict.fromkeys(first, COUNT), unknown=anything)}, source.name)
             source.verify(end)
+            if end["row"] > layout.blocks.rows[-1]:
+                raise SourceError(
+                    f"{source.name} has {layout.blocks.rows[-1]:,} rows, but had {end['row']:,} before: it has changed.",
+                    Remedy.START_NEW_RUN,
+                )
             layout = layout._replace(blocks=layout.blocks.between(first, end))
         return layout
 
