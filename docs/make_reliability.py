@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.chaos import test_faults  # noqa: E402
+from tests.chaos.broker_disturbances import BROKERS, OUTAGES  # noqa: E402
 from tests.chaos.disturbances import DISTURBANCES, write_rows  # noqa: E402
 from tests.chaos.faults import FAULTS  # noqa: E402
 from tests.commands.command_line import streamgmm  # noqa: E402
@@ -32,6 +33,7 @@ DISKS = """## Disks
 | command | fault | operations that failed | stopped, with a sentence | in the end |
 |---|---|---|---|---|
 """
+TABLES = {"Sources, clocks and processes": DISTURBANCES, "Brokers": {**OUTAGES, **BROKERS}}
 PROMISES = """
 ## What else holds
 
@@ -74,11 +76,12 @@ def main() -> None:
                 tried, stopped = test_faults.fail_and_resume(command, fault, source, whole, folder, most)
                 if tried:
                     text += f"| `{command}` | {fault} | {tried} | {stopped} | same bits |\n"
-        text += "\n## Sources, clocks and processes\n\n| disturbance | what happens |\n|---|---|\n"
-        for number, (what, disturb) in enumerate(DISTURBANCES.items()):
-            folder = Path(place) / str(number)
-            folder.mkdir()
-            text += f"| {what} | {disturb(folder)} |\n"
+        for title, disturbances in TABLES.items():
+            text += f"\n## {title}\n\n| disturbance | what happens |\n|---|---|\n"
+            for what, disturb in disturbances.items():
+                folder = Path(place) / what.replace("/", " ")
+                folder.mkdir()
+                text += f"| {what} | {disturb(folder)} |\n"
     (ROOT / "docs" / "reliability.md").write_text(text + PROMISES)
 
 

@@ -61,6 +61,11 @@ def run() -> int:
         app()
     except BrokenProcessPool:
         return _fail("a process was killed, perhaps for lack of memory. Try fewer with --jobs.")
+    except MemoryError as problem:
+        if console.debug:
+            raise
+        reason = f" ({problem})" if str(problem) else ""
+        return _fail(f"there is not enough memory{reason}. Use fewer --components or features, or a larger machine.")
     except StreamGMMError as problem:
         if console.debug:
             raise

@@ -59,6 +59,17 @@ class Monitor:
             self._snapshot = trainer.snapshot()
         return self._snapshot
 
+    def check_snapshot(self, trainer: Trainer) -> None:
+        """Raise ValueError or KeyError if a file holds a snapshot that is damaged.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The model of the same file.
+        """
+        if self._snapshot:
+            trainer.check_snapshot(self._snapshot)
+
     @property
     def until_step(self) -> int:
         """Rows until the reference may be scored anew: cut rows here, so that results do not depend on chunks."""
