@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,26 +63,41 @@ def reheat(schedule: Schedule, state: Annealing, sigma: float) -> Annealing:
     return replace(state, sigma=max(sigma, schedule.sigma_min), baseline=state.loss, last=None)
 
 
+class Smoothing(NamedTuple):
+    """Settings by which the kernel smooths losses; see ``native.smooth_losses``."""
+
+    period: float
+    opening: float
+    robust: bool
+    farthest: float = FARTHEST
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Smoothing:
+        """Return the smoothing that a schedule asks for."""
+        robust = schedule.baseline == "mean"
+        return cls(schedule.period, max(1, schedule.period // 10) if robust else 1, robust)
+
+
+def level_of(state: Annealing) -> npt.NDArray[np.float64]:
+    """Return what the kernel smooths: samples, loss, max_component, variance and baseline, NaN while unknown."""
+    known = (state.samples, state.loss, state.max_component, state.variance, state.baseline)
+    return np.array([nan if value is None else value for value in known], dtype=np.float64)
+
+
+def with_level(state: Annealing, level: npt.NDArray[np.float64]) -> Annealing:
+    """Return the state after the kernel has smoothed."""
+    samples, loss, top, variance, baseline = (None if isnan(value) else value for value in level.tolist())
+    return Annealing(state.sigma, int(samples or 0), loss, top, baseline, state.last, variance or 0.0)
+
+
 def observe(
     schedule: Schedule, state: Annealing, losses: npt.ArrayLike, max_components: npt.ArrayLike, batch_size: int
 ) -> Annealing:
     """[E11] Update the smoothed loss with the mean losses of consecutive steps of ``batch_size`` samples each."""
-    robust = schedule.baseline == "mean"
-    known = (state.samples, state.loss, state.max_component, state.variance, state.baseline)
-    now = np.array([nan if value is None else value for value in known], dtype=np.float64)
-    native.smooth_losses(
-        now,
-        (losses, max_components),
-        batch_size=batch_size,
-        period=schedule.period,
-        opening=max(1, schedule.period // 10) if robust else 1,
-        robust=robust,
-        farthest=FARTHEST,
-    )
-    samples, loss, top, variance, baseline = (None if isnan(value) else value for value in now.tolist())
-    return replace(
-        state, samples=int(samples or 0), loss=loss, max_component=top, baseline=baseline, variance=variance or 0.0
-    )
+    level = level_of(state)
+    settings = Smoothing.of(schedule)._asdict()
+    native.smooth_losses(level, (losses, max_components), batch_size=batch_size, **settings)
+    return with_level(state, level)
 
 
 def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core import annealing, drift
-from streamgmm.core.annealing import Annealing, Schedule
+from streamgmm.core.annealing import Annealing, Schedule, Smoothing
 from streamgmm.core.drift import DriftState
-from streamgmm.native import Steps
+from streamgmm.native import Steps, Tally, smooth_losses, sum_above
 
 USAGE_SAMPLES = 50  # samples per component over which a component's share of wins is averaged
 LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
@@ -47,24 +47,48 @@ class Control:
 
     def __init__(self, schedule: Schedule, n_components: int) -> None:
         self.schedule = schedule
-        self.annealing: Annealing = annealing.start(schedule)
+        self._smoothing = Smoothing.of(schedule)
+        self.annealing = annealing.start(schedule)
         self._drift = DriftState()
         self._wins = np.zeros(n_components, np.int64)
         self.usage = np.full(n_components, 1 / n_components)
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         """Take copies: joblib hands over large arrays as memory maps that cannot be written."""
-        vars(self).update(values, _wins=values["_wins"].copy())
+        vars(self).update(values, **{name: values[name].copy() for name in ("_wins", "_level", "_above")})
+
+    @property
+    def annealing(self) -> Annealing:
+        """State of the annealing; the kernel smooths its losses in an array."""
+        return annealing.with_level(self._annealing, self._level)
+
+    @annealing.setter
+    def annealing(self, state: Annealing) -> None:
+        self._annealing, self._level = state, annealing.level_of(state)
+
+    @property
+    def _drift(self) -> DriftState:
+        """State of the drift detection; the kernel sums its losses in an array."""
+        return drift.with_sums(self._watched, self._above)
+
+    @_drift.setter
+    def _drift(self, state: DriftState) -> None:
+        self._watched, self._above = state, drift.sums_of(state)
+
+    @property
+    def tally(self) -> Tally:
+        """What single steps change here; it holds until the next check."""
+        return Tally(self._level, self._above, self._wins, *self._smoothing)
 
     @property
     def samples(self) -> int:
         """Samples learned."""
-        return self.annealing.samples
+        return int(self._level[0])
 
     @property
     def sigma(self) -> float:
         """Width of the annealing."""
-        return self.annealing.sigma
+        return self._annealing.sigma
 
     @property
     def live(self) -> int:
@@ -80,10 +104,9 @@ class Control:
         """Take in what steps report; return whether a check is due."""
         before, period = self.samples, self.schedule.period
         self._wins += steps.wins
-        self.annealing = annealing.observe(
-            self.schedule, self.annealing, steps.losses, steps.max_components, batch_size
-        )
-        self._drift = drift.observe(self._drift, steps.losses)
+        report = (steps.losses, steps.max_components)
+        smooth_losses(self._level, report, batch_size=batch_size, **self._smoothing._asdict())
+        sum_above(self._above, steps.losses)
         return self.samples // period > before // period
 
     def begin_check(self) -> bool:

@@ -127,6 +127,7 @@ class Engine(ABC):
     """
 
     name: ClassVar[str]
+    at_once: ClassVar[bool] = False  # whether steps run on ``main`` as they come
 
     def settings(self) -> dict[str, Any]:
         """Return the engine as plain data, for files."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,13 +11,16 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
+from streamgmm.core.control import Check
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.rows import pieces
+from streamgmm.core.scaling import Scaling
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import run_all, thread_count
-from streamgmm.estimators.validation import refuse_unfit, seed_of
+from streamgmm.estimators.validation import fixed_values, refuse_unfit, seed_of
 from streamgmm.estimators.weights import check_weights
 from streamgmm.native import Floats
+from streamgmm.storage import SavedModel
 
 ROWS_PER_THREAD = 64  # below this a second thread costs more than it saves
 
@@ -24,8 +29,11 @@ class FittedMixture:
     """Attributes and answers of an estimator that keeps its training in ``_trainer``; arrays are read-only copies."""
 
     n_jobs: int | None
+    engine: Any
     random_state: Any
     _trainer: Trainer
+    _scaling: Scaling | None  # of the run that trained it, passed on when it is saved again
+    _begun_with: tuple[Any, ...]  # what cannot change any more
 
     @property
     def trainer_(self) -> Trainer:
@@ -100,6 +108,8 @@ class FittedMixture:
         X : array-like of shape (N, D)
             Rows to score.
         """
+        if (found := self._score_row(X)) is not None:
+            return np.array([found[0]])
         return self._ask(self._check_rows(X), "log_prob")
 
     def max_component_score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -135,6 +145,8 @@ class FittedMixture:
         X : array-like of shape (N, D)
             Rows to assign.
         """
+        if (found := self._score_row(X)) is not None:
+            return np.array([found[2]])
         return self._ask(self._check_rows(X), "predict")
 
     def predict_proba(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -251,6 +263,37 @@ class FittedMixture:
         threads, gaps = thread_count(self.n_jobs), gaps or bool(trainer.settings.allow_nan)
         refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps)
         return rows
+
+    def _row_trainer(self, X: object) -> Trainer | None:
+        """Return the trainer if validation has nothing to say about X, should it be a plain row: an array (1, D)."""
+        own = vars(self)
+        if type(X) is not np.ndarray or "feature_names_in_" in own or own["n_jobs"] not in (None, 1):
+            return None
+        return own.get("_trainer")
+
+    def _score_row(self, X: Any) -> tuple[float, float, int] | None:
+        """Return log-likelihood, max-component value and winner of one plain row; None for everything else."""
+        trainer = self._row_trainer(X)
+        return None if trainer is None else trainer.mixture.score_row(X, bool(trainer.settings.allow_nan))
+
+    def _learn_row(self, X: Any) -> Sequence[Check] | None:
+        """Learn one plain row as ever, and return the check that fell due, if any; None for everything else."""
+        trainer = self._row_trainer(X)
+        if trainer is None or self.engine is not None or fixed_values(self) != self._begun_with:
+            return None
+        return trainer.feed_row(X)
+
+    def _saved(self) -> SavedModel:
+        """Everything that goes into a file."""
+        names = getattr(self, "feature_names_in_", None)
+        seed = self.random_state if isinstance(self.random_state, Integral) else None
+        others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "n_jobs", "verbose")}
+        return SavedModel(
+            trainer=self._fitted,
+            feature_names=None if names is None else [str(name) for name in names],
+            estimator={**others, "random_state": seed},  # a generator in use is part of the training state
+            scaling=self._scaling,
+        )
 
     def _ask(self, rows: npt.NDArray[Any], question: str) -> Any:
         """Answer a question about validated rows, on threads."""

@@ -28,6 +28,7 @@ __all__ = [
     "Samples",
     "Scores",
     "Steps",
+    "Tally",
     "Turn",
     "adjacent",
     "aligned_copy",
@@ -35,6 +36,7 @@ __all__ = [
     "first_unfit_row",
     "padded",
     "smooth_losses",
+    "sum_above",
     "use_width",
     "width",
     "widths",
@@ -209,6 +211,21 @@ class EMStep(NamedTuple):
     accumulate: bool = False
 
 
+class Tally(NamedTuple):
+    """What the control of a training keeps of single steps: INOUT level (5,), above (4,) and wins (K,).
+
+    See ``smooth_losses`` and ``sum_above``; the other fields are settings of the former.
+    """
+
+    level: npt.NDArray[np.float64]
+    above: npt.NDArray[np.float64]
+    wins: npt.NDArray[np.int64]
+    period: float
+    opening: float
+    robust: bool
+    farthest: float
+
+
 class Scores(NamedTuple):
     """Scores of N rows: exact log-likelihood, max-component value and winner, each (N,)."""
 
@@ -225,6 +242,14 @@ def smooth_losses(state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, n
     """
     losses, tops = (np.ascontiguousarray(values, dtype=np.float64) for values in report)
     _native.smooth_losses(state, losses, tops, **settings)
+
+
+def sum_above(state: npt.NDArray[np.float64], losses: npt.ArrayLike) -> None:
+    """[E22] Sum losses of consecutive steps, as far as they are above a floor.
+
+    INOUT state (4,): floor (NaN while nothing is summed), steps, sum, and sum of squares. IN losses.
+    """
+    _native.sum_above(state, np.ascontiguousarray(losses, dtype=np.float64))
 
 
 def first_unfit_row(x: Floats, limit: float, gaps: bool = False) -> int | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.registry import require_free
 from streamgmm.core.tensors import Layout, Tensors
-from streamgmm.native import EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps
+from streamgmm.native import EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps, Tally
 
 SCALE_MIN = 1e-3  # times the largest scale where that is below one
 
@@ -40,6 +40,7 @@ class Work(NamedTuple):
     samples: Samples
     filters: Filters
     bounds: Bounds
+    tally: Tally | None = None  # of steps of single rows
 
 
 class Prior(NamedTuple):
@@ -232,6 +233,23 @@ class Covariance(ABC):
         INOUT parameters, moments, counts (K,), received (K,) and the evidence of the prior; logits stay. ``received``
         is added to sample by sample, because a sum of sums would depend on the chunks.
         """
+
+    def natural_rows(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        received: npt.NDArray[np.float64],
+        work: Work,
+        step: NaturalStep,
+        prior: Prior | None = None,
+    ) -> Any:
+        """Prepare natural-gradient steps of single rows; see ``native.diagonal``. None if the kind has none."""
+        return None
+
+    def score_row(self, parameters: Parameters, row: Floats, gaps: bool) -> tuple[float, float, int] | None:
+        """Return log-likelihood, max-component value and winner of one plain row (1, D); None if `score` must."""
+        return None
 
     def em_steps(
         self,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.rows import LIMITS
 from streamgmm.core.tensors import Layout, Tensors, row_blocks
 from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
@@ -152,6 +153,26 @@ class Diagonal(Covariance):
     ) -> Steps:
         own = _moments(parameters.buffers["means"], moments, counts, prior)
         return diagonal.natural_steps(parameters.native, own, work.samples, work.filters, step, received)
+
+    def natural_rows(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        received: npt.NDArray[np.float64],
+        work: Work,
+        step: NaturalStep,
+        prior: Prior | None = None,
+    ) -> Any:
+        own, limit = _moments(parameters.buffers["means"], moments, counts, prior), LIMITS[parameters.dtype]
+        if work.tally is None:
+            return None
+        return diagonal.natural_rows(
+            parameters.native, own, work.samples, work.filters, step, received, work.tally, limit
+        )
+
+    def score_row(self, parameters: Parameters, row: Floats, gaps: bool) -> tuple[float, float, int] | None:
+        return diagonal.score_row(parameters.native, row, LIMITS[parameters.dtype], gaps)
 
     def em_steps(
         self,

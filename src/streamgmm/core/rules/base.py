@@ -13,6 +13,7 @@ from streamgmm.core.annealing import Schedule
 from streamgmm.core.covariance import Bounds, Covariance, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.rules.merging import average_parameters
 from streamgmm.core.state import State
 from streamgmm.native import Steps
 
@@ -107,6 +108,20 @@ class Rule(ABC, Generic[S]):
         work : Work
             Samples, filters of the grid and bounds.
         """
+
+    def prepare(self, state: S, parameters: Parameters, work: Work) -> Any:
+        """Prepare steps of single rows until the next check, with ``work.tally``; None if the rule cannot.
+
+        Parameters
+        ----------
+        state : State
+            The rule's state.
+        parameters : Parameters
+            The parameters.
+        work : Work
+            What stays the same until the next check, without rows.
+        """
+        return None
 
     @abstractmethod
     def learning_rate(self, state: S) -> float:
@@ -373,22 +388,6 @@ class Rule(ABC, Generic[S]):
     def settings(self) -> dict[str, Any]:
         """Return the rule as plain data, for files."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
-
-
-def average_parameters(done: Round, out: Replica, rows: range) -> None:
-    """Average all parameters over the steps taken: what gradient steps change."""
-    shares = np.tile(done.shares, (len(out.parameters), 1))
-    merge_parameters(done, out, rows, shares)
-    out.parameters.refresh(rows)
-    part = slice(rows.start, rows.stop)
-    logits = np.stack([r.parameters.logits[part] for r in done.replicas])
-    out.parameters.logits[part] = (start := done.start.parameters.logits[part]) + done.shares @ (logits - start)
-
-
-def merge_parameters(done: Round, out: Replica, rows: range, shares: Any) -> None:
-    """Merge the tensors of parameters as plain numbers, by shares (K, R); what nobody changed stays."""
-    replicas = [r.parameters for r in done.replicas]
-    out.parameters.kind.merge_parameters(out.parameters, done.start.parameters, replicas, shares, rows)
 
 
 def plain_numbers(rule: Any) -> None:

@@ -15,7 +15,8 @@ from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.refinement import MOST_MOVES, refine
 from streamgmm.core.rules import restarts
-from streamgmm.core.rules.base import Context, Rule, merge_parameters, plain_numbers
+from streamgmm.core.rules.base import Context, Rule, plain_numbers
+from streamgmm.core.rules.merging import merge_parameters
 from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
 from streamgmm.core.state import SHARES
 from streamgmm.native import NaturalStep, Steps
@@ -151,10 +152,16 @@ class Natural(Rule[NaturalState]):
         return state
 
     def advance(self, state: NaturalState, parameters: Parameters, work: Work) -> Steps:
-        prior = state.prior
-        step = NaturalStep(state.growth, self._bound(state), work.bounds, state.hold, soft=prior is not None)
         own = (state.moments, state.counts, state.received)
-        return parameters.kind.natural_steps(parameters, *own, work, step, *with_prior(prior))
+        return parameters.kind.natural_steps(parameters, *own, work, self._step(state, work), *with_prior(state.prior))
+
+    def prepare(self, state: NaturalState, parameters: Parameters, work: Work) -> Any:
+        own = (state.moments, state.counts, state.received)
+        return parameters.kind.natural_rows(parameters, *own, work, self._step(state, work), state.prior)
+
+    def _step(self, state: NaturalState, work: Work) -> NaturalStep:
+        soft = state.prior_rows is not None
+        return NaturalStep(state.growth, self._bound(state), work.bounds, state.hold, soft=soft)
 
     def check(self, state: NaturalState, parameters: Parameters, context: Context) -> bool:
         state.hold = self._holds(context)
