@@ -17,7 +17,8 @@ from streamgmm.core.state import Named, State
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
-    from streamgmm.core.rules.base import Context, Rule
+    from streamgmm.core.rules.base import Rule
+    from streamgmm.core.rules.context import Context
 
 
 @dataclass

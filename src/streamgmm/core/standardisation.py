@@ -239,6 +239,8 @@ class Standardisation:
         """Return parameters in the units of the rows, with the variances that components really have."""
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)
         inner, kind = main.parameters.copy(), main.parameters.kind
+        if self.answer_into(main, inner):
+            return inner
         if self._frame is None:  # nothing is learned yet: one Gaussian for all rows
             values = kind.initial(np.zeros_like(inner.means), None, 1.0)
             inner = Parameters(kind, values, np.zeros(len(inner)))
@@ -250,6 +252,12 @@ class Standardisation:
         tensors = kind.reframe(inner.tensors, -frame.shift * frame.unit, 1 / frame.unit)
         kind.fix_features(tensors, ~frame.varies, frame.shift)
         return Parameters(kind, tensors.named(), inner.logits)
+
+    def answer_into(self, main: Replica, out: Parameters) -> bool:
+        """Set ``out`` to parameters in the units of the rows, if the rule can do so at once."""
+        if self._frame is None:
+            return False
+        return self.rule.answer(main.state, main.parameters, self._frame.values, self._bounds, out)
 
     @property
     def constants(self) -> npt.NDArray[np.float64] | None:

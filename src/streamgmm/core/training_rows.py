@@ -11,6 +11,7 @@ from streamgmm.core.batches import Shares
 from streamgmm.core.control import Check
 from streamgmm.core.covariance import Work
 from streamgmm.core.grid import Grid, filters
+from streamgmm.core.mixture import Mixture
 from streamgmm.core.training_rounds import TrainingRounds
 from streamgmm.native import Rows, Samples
 
@@ -45,8 +46,35 @@ class TrainingRows(TrainingRounds):
         left = steps.learn(row)
         if left < 0:
             return None
-        self._answer, self.refined = None, False
+        self.refined = self._row_answer_holds = False
+        if self._standard is not None:
+            self._answer = None
         return NO_CHECKS if left else [self._check()]
+
+    def score_row(self, row: Any) -> tuple[float, float, int] | None:
+        """Return log-likelihood, score of the best component and its number for one plain row, as ``mixture`` does.
+
+        Return None if the row needs ``mixture``; see ``feed_row``.
+
+        Parameters
+        ----------
+        row : array of shape (1, D)
+            The row.
+        """
+        return self._mixture_for_rows().score_row(row, bool(self.settings.allow_nan))
+
+    def _mixture_for_rows(self) -> Mixture:
+        if self._answer is not None:
+            return self._answer
+        standard, kept = self._standard, self._row_answer
+        if standard is None or self.warming_up:
+            return self.mixture
+        if kept is None:
+            kept = self._row_answer = Mixture.view(standard.answer(self._main, self._context()), standard.constants)
+        elif not self._row_answer_holds and not standard.answer_into(self._main, kept._parameters):
+            return self.mixture
+        self._row_answer_holds = True
+        return kept
 
     def _prepare_rows(self) -> Any:
         """Return prepared steps; None if this training can never have any."""

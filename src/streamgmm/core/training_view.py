@@ -20,6 +20,8 @@ from streamgmm.core.settings import Settings
 from streamgmm.core.standardisation import Standardisation
 from streamgmm.native import Rows
 
+KEPT = ("_answer", "_row_answer", "_row_answer_holds", "_row_steps")  # to save time, until the training changes
+
 
 class TrainingView(ABC):
     """The figures of a `Trainer`, which learns; nothing here changes anything."""
@@ -33,14 +35,16 @@ class TrainingView(ABC):
     _pending: PartialBatch
     _standard: Standardisation | None
     _answer: Mixture | None = None  # until the training changes
+    _row_answer: Mixture | None = None  # the same for single rows: nobody else sees it, and it is written to
+    _row_answer_holds: bool = False
     _row_steps: Any = None  # prepared steps of single rows; None if there are none yet, False if there never are any
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_answer", "_row_steps")}
+        return {name: value for name, value in vars(self).items() if name not in KEPT}
 
     def _forget(self) -> None:
         """Drop what no longer holds, because the training changes."""
-        self._answer = None
+        self._answer = self._row_answer = None
         if self._row_steps:
             self._row_steps = None
 

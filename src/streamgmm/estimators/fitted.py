@@ -274,7 +274,7 @@ class FittedMixture:
     def _score_row(self, X: Any) -> tuple[float, float, int] | None:
         """Return log-likelihood, max-component value and winner of one plain row; None for everything else."""
         trainer = self._row_trainer(X)
-        return None if trainer is None else trainer.mixture.score_row(X, bool(trainer.settings.allow_nan))
+        return None if trainer is None else trainer.score_row(X)
 
     def _learn_row(self, X: Any) -> Sequence[Check] | None:
         """Learn one plain row as ever, and return the check that fell due, if any; None for everything else."""

@@ -145,14 +145,14 @@ class _Learner:
         """Return log-likelihood and best component; None before anything was learned."""
         if self._trainer is None:
             return None
-        mixture, row = self._trainer.mixture, self._plain_row(x)
-        if row is not None and (found := mixture.score_row(row, gaps=True)) is not None:
+        row = self._plain_row(x)
+        if row is not None and (found := self._trainer.score_row(row)) is not None:
             return found[0], found[2]
         known = {name: value for name, value in x.items() if name in self._features}  # others may be anything
         values = np.array([list(known.values())], dtype=np.float64)
         if known:
             refuse_unfit(values, values.dtype, name="x", gaps=True)
-        scores = mixture.scores(self._rows(list(known), values))
+        scores = self._trainer.mixture.scores(self._rows(list(known), values))
         return float(scores.log_likelihood[0]), int(scores.winner[0])
 
 

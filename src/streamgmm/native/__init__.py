@@ -19,6 +19,7 @@ __all__ = [
     "FRAME_SUMS",
     "PACK_BYTES",
     "TYPICAL_NUMBERS",
+    "AnswerStep",
     "EMStep",
     "Filters",
     "Floats",
@@ -209,6 +210,19 @@ class EMStep(NamedTuple):
     first_step: int
     scale_bounds: tuple[float, float]
     accumulate: bool = False
+
+
+class AnswerStep(NamedTuple):
+    """[E28] Settings of the model that answers.
+
+    Growth of counts, samples from which a component's own variances tell more than those of all, and samples that a
+    mean counts like at least.
+    """
+
+    growth: float
+    pooled: float
+    fewest: float
+    scale_bounds: tuple[float, float]
 
 
 class Tally(NamedTuple):

@@ -63,6 +63,11 @@ class NaturalStep:
 
     def __init__(self, growth: float, count_max: float, scale_min: float, scale_max: float, hold_scales: bool, scan_all: bool, soft: bool) -> None: ...
 
+class AnswerStep:
+    """Settings of answers in the units of the rows."""
+
+    def __init__(self, growth: float, pooled: float, fewest: float, scale_min: float, scale_max: float) -> None: ...
+
 class EMStep:
     """Settings of stochastic-EM steps."""
 
@@ -93,6 +98,8 @@ class DiagonalModel32:
     @overload
     def score_row(self, row: object, limit: float, gaps: bool) -> tuple[float, float, int] | None:
         """Anything else is not plain."""
+
+    def answer(self, moments: Moments32, frame: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], step: AnswerStep, out: DiagonalModel32) -> None: ...
 
     def refresh_log_dets(self, first: int, last: int) -> None: ...
 
@@ -153,6 +160,8 @@ class DiagonalModel64:
     @overload
     def score_row(self, row: object, limit: float, gaps: bool) -> tuple[float, float, int] | None:
         """Anything else is not plain."""
+
+    def answer(self, moments: Moments64, frame: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], step: AnswerStep, out: DiagonalModel64) -> None: ...
 
     def refresh_log_dets(self, first: int, last: int) -> None: ...
 

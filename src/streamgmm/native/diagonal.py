@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.native import (
+    AnswerStep,
     EMStep,
     Filters,
     Floats,
@@ -25,6 +26,7 @@ __all__ = [
     "Model",
     "Moments",
     "Pair",
+    "answer",
     "component_scores",
     "em_steps",
     "merge_rows",
@@ -164,6 +166,17 @@ def natural_rows(
         _native.Tally(level, above, period, opening, robust, farthest),
         limit,
     )
+
+
+def answer(model: Model, moments: Moments, frame: Floats, step: AnswerStep, out: Model) -> None:
+    """[E28] Compute the model that answers, in the units of the rows.
+
+    IN model, IN moments with a prior, IN frame as in `Samples`; OUT out, a model of the same shape.
+    """
+    native: Any = model  # mypy cannot tell that all have the type of the model
+    growth, pooled, fewest, (scale_min, scale_max) = step
+    settings = _native.AnswerStep(growth, pooled, fewest, scale_min, scale_max)
+    native.answer(_MOMENTS[type(model)](*moments), frame, settings, out)
 
 
 def em_steps(model: Model, moments: Moments, samples: Samples, step: EMStep) -> Steps:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.registry import require_free
 from streamgmm.core.tensors import Layout, Tensors
-from streamgmm.native import EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps, Tally
+from streamgmm.native import AnswerStep, EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps, Tally
 
 SCALE_MIN = 1e-3  # times the largest scale where that is below one
 
@@ -246,6 +246,19 @@ class Covariance(ABC):
     ) -> Any:
         """Prepare natural-gradient steps of single rows; see ``native.diagonal``. None if the kind has none."""
         return None
+
+    def natural_answer(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        prior: Prior,
+        frame: Floats,
+        step: AnswerStep,
+        out: Parameters,
+    ) -> bool:
+        """[E28] Set ``out`` to the parameters that answer, in the units of the rows; return whether the kind can."""
+        return False
 
     def score_row(self, parameters: Parameters, row: Floats, gaps: bool) -> tuple[float, float, int] | None:
         """Return log-likelihood, max-component value and winner of one plain row (1, D); None if `score` must."""

@@ -13,7 +13,7 @@ from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rows import LIMITS
 from streamgmm.core.tensors import Layout, Tensors, row_blocks
-from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
+from streamgmm.native import AnswerStep, EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
 
 SINGLE = (1e-18, 1e18)  # scales whose squares, and the inverse of these, fit into float32
@@ -170,6 +170,20 @@ class Diagonal(Covariance):
         return diagonal.natural_rows(
             parameters.native, own, work.samples, work.filters, step, received, work.tally, limit
         )
+
+    def natural_answer(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        prior: Prior,
+        frame: Floats,
+        step: AnswerStep,
+        out: Parameters,
+    ) -> bool:
+        own = _moments(parameters.buffers["means"], moments, counts, prior)
+        diagonal.answer(parameters.native, own, frame, step, out.native)
+        return True
 
     def score_row(self, parameters: Parameters, row: Floats, gaps: bool) -> tuple[float, float, int] | None:
         return diagonal.score_row(parameters.native, row, LIMITS[parameters.dtype], gaps)

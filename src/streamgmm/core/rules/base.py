@@ -5,36 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import asdict, fields
 from math import inf
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
-
-from streamgmm.core.annealing import Schedule
 from streamgmm.core.covariance import Bounds, Covariance, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.merging import average_parameters
 from streamgmm.core.state import State
-from streamgmm.native import Steps
+from streamgmm.native import Floats, Steps
 
 S = TypeVar("S", bound=State)
-
-
-class Context(NamedTuple):
-    """What a rule may look at when training starts, at a check, or at the end of a pass."""
-
-    samples: int
-    sigma: float
-    schedule: Schedule
-    bounds: Bounds
-    rng: np.random.Generator
-    shrunk: bool = False  # whether σ has shrunk at this check
-    scale_free: bool = False  # whether samples are standardised, so that a prior on variances is known
-
-    @property
-    def annealed(self) -> bool:
-        """Whether σ has reached its minimum."""
-        return self.sigma <= self.schedule.sigma_min
 
 
 class Rule(ABC, Generic[S]):
@@ -293,6 +274,26 @@ class Rule(ABC, Generic[S]):
             Where training stands.
         """
         return context.annealed
+
+    def answer(self, state: S, parameters: Parameters, frame: Floats, bounds: Bounds, out: Parameters) -> bool:
+        """Set ``out`` to what the model answers with, in the units of the rows; return False if the rule cannot.
+
+        Then the trainer does it: it copies the parameters, calls ``set_covariances`` and takes them out of the frame.
+
+        Parameters
+        ----------
+        state : State
+            The rule's state.
+        parameters : Parameters
+            The parameters of samples.
+        frame : array of shape (12, D)
+            Location and unit of each feature; see `Samples`.
+        bounds : Bounds
+            Bounds of scales.
+        out : Parameters
+            Parameters of the same shape, to be overwritten.
+        """
+        return False
 
     def restarted(self, state: S, parameters: Parameters) -> S:
         """Return the state for other parameters to start from.

@@ -15,11 +15,12 @@ from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.refinement import MOST_MOVES, refine
 from streamgmm.core.rules import restarts
-from streamgmm.core.rules.base import Context, Rule, plain_numbers
+from streamgmm.core.rules.base import Rule, plain_numbers
+from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.merging import merge_parameters
 from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
 from streamgmm.core.state import SHARES
-from streamgmm.native import NaturalStep, Steps
+from streamgmm.native import AnswerStep, Floats, NaturalStep, Steps
 
 MANY = 0.05  # share of the components that may be restarted without a visible jump of the loss
 COUNT_MAX = {"f": 5e4, "d": inf}  # by float type of the moments: shorter steps are rounded away in single precision
@@ -205,6 +206,15 @@ class Natural(Rule[NaturalState]):
         if weight > 0:  # a few samples tell less about a component than all components together do
             kind.pool_variances(parameters, weight / (effective**2 + weight))
         return True
+
+    def answer(
+        self, state: NaturalState, parameters: Parameters, frame: Floats, bounds: Bounds, out: Parameters
+    ) -> bool:
+        if state.prior is None:
+            return False
+        step = AnswerStep(state.growth, POOLED, FEWEST, bounds)
+        own = (state.moments, state.counts, state.prior)
+        return parameters.kind.natural_answer(parameters, *own, frame, step, out)
 
     def restarted(self, state: NaturalState, parameters: Parameters) -> NaturalState:
         return replace(state, moments=parameters.kind.start_moments(parameters), weights=parameters.weights)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../dispatch.h"
+#include "answer.h"
 #include "arrays.h"
 #include "row_steps.h"
 #include "workspace.h"
@@ -91,6 +92,19 @@ template <class T> RowScore score_row(const ModelArrays<T> &m, Numbers<T> row, d
     return std::make_tuple(log_likelihood, max_component, winner);
 }
 
+template <class T>
+void answer_rows(const ModelArrays<T> &m, const MomentArrays<T> &moments, Padded<T> frame, const AnswerStep &step,
+                 const ModelArrays<T> &out) {
+    const Moments<T> &state = moments.for_model(m);
+    require(state.prior, "answers in the units of the rows need a prior");
+    require(frame.shape(0) == frame_rows && frame.shape(1) == m.model.features,
+            "a frame must have the shape (12, features)");
+    require(m.shaped_alike(out.means) && m.model.features == out.model.features && m.model.means != out.model.means,
+            "an answer needs parameters of its own, of the same shape");
+    LoopRuns running;
+    answer(m.model, state, frame.data(), step, out.model);
+}
+
 template <class T> void refresh_log_dets(const ModelArrays<T> &m, std::size_t first, std::size_t last) {
     m.require_components(first, last);
     nb::gil_scoped_release unlocked;
@@ -145,6 +159,13 @@ void bind_steps(nb::module_ &m) {
                 new (step) NaturalStep{growth, count_max, scale_min, scale_max, hold_scales, scan_all, soft};
             },
             "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a, "hold_scales"_a, "scan_all"_a, "soft"_a);
+    nb::class_<AnswerStep>(m, "AnswerStep", "Settings of answers in the units of the rows.")
+        .def(
+            "__init__",
+            [](AnswerStep *step, double growth, double pooled, double fewest, double scale_min, double scale_max) {
+                new (step) AnswerStep{growth, pooled, fewest, scale_min, scale_max};
+            },
+            "growth"_a, "pooled"_a, "fewest"_a, "scale_min"_a, "scale_max"_a);
     nb::class_<EmStep>(m, "EMStep", "Settings of stochastic-EM steps.")
         .def(
             "__init__",
@@ -175,6 +196,7 @@ template <class T> void bind_kind(nb::module_ &m, const Names &names) {
         .def(
             "score_row", [](const ModelArrays<T> &, nb::handle, double, bool) { return RowScore(); }, "row"_a,
             "limit"_a, "gaps"_a, "Anything else is not plain.")
+        .def("answer", &answer_rows<T>, "moments"_a, "frame"_a.noconvert(), "step"_a, "out"_a)
         .def("refresh_log_dets", &refresh_log_dets<T>, "first"_a, "last"_a)
         .def("rescale", &rescale<T>, "moments"_a, "scale_min"_a, "scale_max"_a, "first"_a, "last"_a);
     model.attr("dtype") = nb::module_::import_("numpy").attr("dtype")(names.dtype);
