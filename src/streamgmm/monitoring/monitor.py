@@ -247,7 +247,7 @@ def ids_of_tensors(tensors: Mapping[str, npt.NDArray[Any]], count: int) -> list[
 
 
 def _checked(reference: Reference) -> Reference:
-    scores, shares = reference
+    scores, shares = reference.scores, reference.shares
     same = scores.ndim == 1 and scores.shape == shares.shape
     if not same or (np.diff(scores) < 0).any() or (np.diff(shares) < 0).any() or ((shares <= 0) | (shares > 1)).any():
         raise ValueError(

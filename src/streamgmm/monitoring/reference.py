@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from math import expm1, inf, log
 from typing import Any, NamedTuple
 
@@ -36,7 +38,8 @@ class Tail(NamedTuple):
         return self.score - self.spread * away
 
 
-class Reference(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Reference:
     """What typical rows score: p-values and thresholds come from here.
 
     A p-value is the share of typical rows that are as unlikely: that of n rows and the row itself, so that a share c
@@ -85,7 +88,7 @@ class Reference(NamedTuple):
         place = int(np.searchsorted(self.shares, share * (1 + 1e-12), side="right"))
         if place:
             return float(np.nextafter(self.scores[place - 1], inf))
-        tail = self._tail()  # rarer than any row that was seen
+        tail = self._tail  # rarer than any row that was seen
         lowest = float(tail.log_share(self.scores[0]))
         return float(np.nextafter(tail.quantile(lowest + log(share / float(self.shares[0]))), inf))
 
@@ -98,10 +101,11 @@ class Reference(NamedTuple):
         edge = self.scores[COUNTED - 1]
         rare = scores < edge
         if rare.any():
-            tail, counted = self._tail(), self.shares[np.searchsorted(self.scores, edge, side="left")]
+            tail, counted = self._tail, self.shares[np.searchsorted(self.scores, edge, side="left")]
             p[rare] = counted * np.exp(tail.log_share(scores[rare]) - tail.log_share(edge))
         return np.maximum(p, SMALLEST)
 
+    @cached_property
     def _tail(self) -> Tail:
         """[E32] Fit the tail by probability-weighted moments."""
         share = min(0.5, max(TAIL, FEWEST * float(self.shares[0])))

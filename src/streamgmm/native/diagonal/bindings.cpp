@@ -93,7 +93,7 @@ template <class T> RowScore score_row(const ModelArrays<T> &m, Numbers<T> row, d
 }
 
 template <class T>
-void answer_rows(const ModelArrays<T> &m, const MomentArrays<T> &moments, Padded<T> frame, const AnswerStep &step,
+void answer_rows(const ModelArrays<T> &m, const MomentArrays<T> &moments, Padded<const T> frame, const AnswerStep &step,
                  const ModelArrays<T> &out) {
     const Moments<T> &state = moments.for_model(m);
     require(state.prior, "answers in the units of the rows need a prior");
