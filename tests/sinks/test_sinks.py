@@ -147,3 +147,27 @@ def test_columns_that_change_later_are_reported(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     with pytest.raises(StreamGMMError, match="rows have the columns row, id, score, anomaly; expected row, score"):
         write_all(tmp_path / "s.parquet", columns(), columns(3, ids=["d", "e", "f"]))
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "-5", "+1.5", "plain", "a=b"]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_ids_that_a_spreadsheet_would_compute(tmp_path: Path, kept: bool) -> None:
+    path = tmp_path / "scores.csv"
+    with open_sink(path, io.StringIO(), formulas=kept) as write:
+        write(columns(count=len(FORMULAS), ids=FORMULAS))
+    found = [row["id"] for row in read(path)]
+    expected = [f"'{text}" for text in FORMULAS[:5]] + FORMULAS[5:]
+    assert found == (FORMULAS if kept else expected)
+
+
+def test_a_terminal_gets_no_control_characters() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for out, shown in ((Terminal(), "a\ufffd[2J"), (io.StringIO(), "a\x1b[2J")):
+        with open_sink(None, out) as write:
+            write({"id": np.array(["a\x1b[2J"], object)})
+        assert out.getvalue() == f"id\n{shown}\n"

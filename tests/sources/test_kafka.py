@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from streamgmm.errors import DataWarning
 from streamgmm.sources import SourceError, open_source
 from tests.sources.brokers import Brokers
 
@@ -131,6 +132,9 @@ def test_lost_messages_raise(brokers: Brokers) -> None:
     name = brokers.fill("short", (bytes(100_000) for _ in range(100)), partition=0)  # the broker keeps the last 5 MB
     with pytest.raises(SourceError, match=r"topic short has lost messages 0 to \d+ of partition 0"):
         next(open_source(name).chunks({"row": 0, "offsets": {"0": 0, "1": 0, "2": 0, "3": 0}, "turn": 0}))
+    start = {"row": 0, "offsets": {"0": 0, "1": 0, "2": 0, "3": 0}, "turn": 0}
+    with pytest.warns(DataWarning, match=r"has lost messages 0 to \d+ of partition 0 .* in all\); reading continues"):
+        assert len(next(open_source(name, skip_bad=True).chunks(start)).rows)
 
 
 def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:

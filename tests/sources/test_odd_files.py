@@ -275,3 +275,27 @@ def test_columns_are_matched_by_their_names() -> None:
     assert select_columns(rows, None, ["c", "a", "b"], "x") is rows
     with pytest.raises(SourceError, match="x has no column 'd', a feature of the model; it has a, b, c"):
         select_columns(rows, ["a", "b", "c"], ["d"], "x")
+
+
+def test_links_out_of_a_folder_of_images_are_not_followed(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "inside").mkdir()
+    for name in ("inside/a.png", "secret.png"):
+        image.fromarray(np.zeros((2, 2), np.uint8)).save(tmp_path / name)
+    (tmp_path / "inside" / "b.png").symlink_to(tmp_path / "secret.png")
+    (tmp_path / "inside" / "c.png").symlink_to(tmp_path / "inside" / "a.png")
+    assert [chunk.ids for chunk in open_source(str(tmp_path / "inside")).chunks()] == [("a.png", "c.png")]
+
+
+def test_bombs_are_refused_by_a_limit_that_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez_compressed(tmp_path / "x.npz", x=np.zeros((1000, 100)))
+    with gzip.open(tmp_path / "x.csv.gz", "wb") as file:
+        file.write(b"1,2\n" + b"1" * 100_000 + b",2\n")
+    monkeypatch.setenv("STREAMGMM_MOST_BYTES", "10000")
+    with pytest.raises(SourceError, match=r"x.npy of x.npz would expand from .* to 800,128 bytes"):
+        open_source(str(tmp_path / "x.npz"))
+    with pytest.raises(SourceError, match=r"a line of more than 10,000 bytes"):
+        list(open_source(str(tmp_path / "x.csv.gz"), skip_bad=True).chunks())
+    monkeypatch.setenv("STREAMGMM_MOST_BYTES", "1000000")
+    assert open_source(str(tmp_path / "x.npz")).n_rows == 1000
+    assert sum(len(c.rows) for c in open_source(str(tmp_path / "x.csv.gz"), skip_bad=True).chunks()) == 2

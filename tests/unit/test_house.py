@@ -16,7 +16,17 @@ PACKAGE = ROOT / "src" / "streamgmm"
 VAGUE = {"keeping", "looking", "running", "recent", "attributes", "inputs", "drifting", "reading", "utils", "helpers"}
 MOST_PARAMETERS, MOST_NATIVE_PARAMETERS, MOST_LINES, MOST_TOP_MODULES = 8, 10, 400, 8
 # methods of named tuples and of scikit-learn's estimators, and constants of other libraries
-ALLOWED = {"_replace", "_asdict", "_fields", "_exit", "_getframe", "_repr_html_", "_PARTITION_EOF", "_mmap"}
+ALLOWED = {
+    "_replace",
+    "_asdict",
+    "_fields",
+    "_field_defaults",
+    "_exit",
+    "_getframe",
+    "_repr_html_",
+    "_PARTITION_EOF",
+    "_mmap",
+}
 
 
 def loaded_after(code: str) -> set[str]:

@@ -66,7 +66,7 @@ def test_each_row_is_judged_by_its_own_gaps(learned: tuple[Trainer, Monitor]) ->
 
 def test_without_rows_the_model_itself_is_sampled(learned: tuple[Trainer, Monitor]) -> None:
     trainer, monitor = learned
-    bare = Monitor.from_tensors(monitor.tensors(rows=False))
+    bare = Monitor.from_tensors(monitor.tensors(rows=False), 4)
     x = rows(20_000, 5)
     x[:, 1] = np.nan
     scores = trainer.mixture.log_prob(x)
@@ -87,7 +87,7 @@ def test_a_snapshot_outlives_a_file_and_later_rows(learned: tuple[Trainer, Monit
     before = trainer.mixture_of(monitor.snapshot(trainer)).log_prob(x)
     trainer.feed(x[:100])
     monitor.add(x[:100], trainer)
-    again = Monitor.from_tensors(monitor.tensors())
+    again = Monitor.from_tensors(monitor.tensors(), 4)
     for known in (monitor, again):
         np.testing.assert_array_equal(trainer.mixture_of(known.snapshot(trainer)).log_prob(x), before)
     trainer.feed(x[100:256])

@@ -59,6 +59,10 @@ def score(
     engine: EngineOption = None,
     workers: WorkerCount = None,
     address: ClusterAddress = None,
+    formulas: Annotated[
+        bool,
+        typer.Option("--formulas", help="Write ids to CSV as they are, also those that a spreadsheet would compute."),
+    ] = False,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
@@ -129,7 +133,7 @@ def score(
     with (
         _ending(follow) as stop,
         closing(opened),
-        _sink(path, follow, "ndjson" if as_json else "csv", opened.id_type) as write,
+        _sink(path, follow, formulas, "ndjson" if as_json else "csv", opened.id_type) as write,
         live_line("score", opened.n_rows, enabled=console.shows_progress()) as show,
         console.warnings_as_lines(),
     ):
@@ -169,16 +173,16 @@ def _ending(follow: bool) -> Iterator[Callable[[], bool] | None]:
 
 
 @contextmanager
-def _sink(path: Path | None, follow: bool, form: str, id_type: Any) -> Iterator[Write]:
+def _sink(path: Path | None, follow: bool, formulas: bool, form: str, id_type: Any) -> Iterator[Write]:
     """Give a function that writes rows; a file that follows a source grows with it."""
     from streamgmm.sinks import open_sink
 
     if path is None or not follow:
-        with open_sink(path, sys.stdout, form, id_type) as write:
+        with open_sink(path, sys.stdout, form, id_type, formulas) as write:
             yield write
         return
     form = "csv" if path.suffix.lower() == ".csv" else "ndjson"
-    with path.open("w", newline="", encoding="utf8") as file, open_sink(None, file, form) as write:
+    with path.open("w", newline="", encoding="utf8") as file, open_sink(None, file, form, formulas=formulas) as write:
         yield write
 
 

@@ -64,6 +64,8 @@ class PartialBatch:
         """Take samples from a file; raise ValueError if they do not fit."""
         if rows.ndim != 2 or rows.shape[1] != self._room.shape[1] or len(rows) >= max(self._wanted, 1):
             raise ValueError(f"pending rows have shape {rows.shape}; expected fewer than {max(self._wanted, 1)}")
+        if rows.dtype != self._room.dtype:
+            raise ValueError(f"pending rows are {rows.dtype}; expected {self._room.dtype}")
         if shares.shape != (len(rows),) or not ((shares > 0) & (shares <= 1)).all():
             raise ValueError("shares of pending rows are out of range")
         self.add(rows, 1.0, shares)

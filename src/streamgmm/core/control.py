@@ -15,6 +15,7 @@ import numpy.typing as npt
 from streamgmm.core import annealing, drift
 from streamgmm.core.annealing import Annealing, Schedule, Smoothing
 from streamgmm.core.drift import DriftState
+from streamgmm.core.state import require_range
 from streamgmm.native import Steps, Tally, smooth_losses, sum_above
 
 USAGE_SAMPLES = 50  # samples per component over which a component's share of wins is averaged
@@ -179,4 +180,6 @@ class Control:
         self._wins, self.usage = tensors["wins"].astype(np.int64), tensors["usage"].astype(np.float64)
         if not self._wins.shape == self.usage.shape == (n_components,):
             raise ValueError(f"wins and usage have shapes {self._wins.shape} and {self.usage.shape}")
+        require_range("wins", self._wins, 0, self.samples)
+        require_range("usage", self.usage, 0.0, 1.0 + 1e-6)
         return self

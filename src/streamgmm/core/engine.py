@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.annealing import FARTHEST
 from streamgmm.core.covariance import Bounds, Work
+from streamgmm.core.frame import validate_values
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.state import Named, State
+from streamgmm.core.state import Named, State, require_range
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
@@ -73,7 +75,13 @@ class Replica:
             raise ValueError(
                 f"tensor 'frame' is {frame.dtype} {frame.shape}; expected {FRAME_ROWS, parameters.n_features}"
             )
-        return Replica(parameters, self.state.restored(own), typical, None if frame is None else aligned_copy(frame))
+        if frame is not None:
+            validate_values(frame)
+        require_range("typical_loss", np.delete(typical, 1), 0.0, FARTHEST)
+        require_range("typical_loss", typical[1], -FARTHEST, FARTHEST)
+        state = self.state.restored(own)
+        state.validate(parameters)
+        return Replica(parameters, state, typical, None if frame is None else aligned_copy(frame))
 
 
 class Round(NamedTuple):

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.rows import LIMITS
 from streamgmm.core.scaling import column_blocks, without_absurd_rows
+from streamgmm.core.state import require_range
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 
 Numbers = npt.NDArray[np.float64]
@@ -30,6 +32,9 @@ PATIENCE = 300  # values in a row, and so many that it takes to believe it
 RARE = 0.02  # share of unusual values below which each of them is summed
 CLIP = 10.0  # deviations, of the values that are not the usual one, up to which values are summed
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
+LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
+LARGEST_SUM = 1e100
+LARGEST_COUNT = 1e17  # also of kurtosis, which is at most the number of values
 STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "doubts")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
@@ -282,6 +287,9 @@ class Frame:
         own = [tensors[name].astype(np.float64) for name in STATISTICS]
         if any(array.shape != values.shape[1:] for array in own):
             raise ValueError(f"statistics of the frame do not have the shape ({values.shape[1]},)")
+        for name in STATISTICS:
+            most = {"mean": LARGEST_MEAN, "variance": LARGEST_MEAN**2}.get(name, LARGEST_COUNT)
+            require_range(f"frame.{name}", tensors[name], -most if name == "mean" else 0.0, most)
         return cls(values, *own)
 
 
@@ -308,6 +316,15 @@ def _first_statistics(known: Numbers) -> Numbers:
     fourth = np.square(away * away).sum(0) / some  # powers are far slower
     kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
     return np.array([count, unusual, mean, variance, kurtosis, sign, usual])
+
+
+def validate_values(values: Floats) -> None:
+    """Raise ValueError for values of a frame (12, D) that training cannot have made."""
+    require_range("frame.shift", values[0], -LARGEST_MEAN, LARGEST_MEAN)
+    require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
+    require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny))
+    require_range("frame.activity", values[2], 0.0, 2.0)
+    require_range("frame.clip", values[4], 1.0)
 
 
 def usual_values(rows: Numbers) -> Numbers:

@@ -18,6 +18,7 @@ from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.rules.moments import MomentState, RegularisedState, cross_validated_losses
 from streamgmm.core.scaling import may_hold_a_burst
+from streamgmm.core.state import require_range
 from streamgmm.native import Rows, Turn
 
 WARM_UP, LONGEST_WARM_UP = 200, 1600  # rows that are kept until the first frame is known; twice as many if in doubt
@@ -283,6 +284,8 @@ class Standardisation:
         if own:
             self._next_look, self._next_update = int(own["next_look"]), int(own["next_update"])
             self._every = int(own["every"])
+            require_range("frame.next_update", self._next_update, 0)
+            require_range("frame.next_look", self._next_look, 0)
             if self._every not in (1, SPARSE):
                 raise ValueError(f"frame.every is {self._every}; expected 1 or {SPARSE}")
             if main.frame is None:

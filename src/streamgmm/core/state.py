@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,11 @@ import numpy.typing as npt
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import aligned_copy
 
+if TYPE_CHECKING:
+    from streamgmm.core.parameters import Parameters
+
 Named = dict[str, npt.NDArray[Any]]
+LARGEST = 1e300
 
 
 BUFFER = {"buffer": True}
@@ -62,6 +66,13 @@ class State:
     def restored(self, named: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return a state like this one with the values of ``named``; raise ValueError if they do not fit."""
         return replace(self, **{f.name: _restore(f, getattr(self, f.name), named) for f in fields(self)})
+
+    def validate(self, parameters: Parameters) -> None:
+        """Raise ValueError for values that training cannot have made, as a damaged file may hold.
+
+        Types and shapes are known to be right, and numbers to be finite. Subclasses add what they know and call this.
+        """
+        return
 
     def select(self, components: npt.NDArray[np.int64]) -> Self:
         """Take the given components, in this order, in every array that has an entry per component."""
@@ -131,6 +142,18 @@ def _restore(f: Field[Any], like: Any, named: Mapping[str, npt.NDArray[Any]]) ->
 def _require_like(name: str, found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> None:
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         raise ValueError(f"tensor '{name}' is {found.dtype} {found.shape}; expected {wanted.dtype} {wanted.shape}")
+
+
+def require_range(name: str, values: npt.ArrayLike, least: float, most: float = LARGEST) -> None:
+    """Raise ValueError unless all values are within a range."""
+    found = np.asarray(values)
+    if not found.size:
+        return
+    low, high = float(found.min()), float(found.max())
+    if not (low >= least and high <= most):
+        raise ValueError(
+            f"tensor '{name}' holds values from {low:.6g} to {high:.6g}; expected {least:.6g} to {most:.6g}"
+        )
 
 
 def _merge_array(

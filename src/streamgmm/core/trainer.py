@@ -379,6 +379,7 @@ class Trainer(TrainingRows):
         settings = Settings.from_facts(facts["settings"], given)
         template = replace(settings, **NO_INITS)
         self = cls(template, int(facts["n_features"]), facts["dtype"], engine=engine, seed=0)
+        settings.given_parameters(self.n_features)  # raises if they do not fit
         self.settings = settings
         self._control = Control.restore(facts, tensors, self.n_components)
         self.n_skipped = int(facts["n_skipped"])

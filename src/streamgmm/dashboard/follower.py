@@ -24,6 +24,7 @@ from streamgmm.monitoring.bursts import PlainId
 from streamgmm.monitoring.monitor import ids_of_tensors
 from streamgmm.plots import image_shape
 from streamgmm.storage.alert_log import ALERTS
+from streamgmm.storage.format3 import check_model
 from streamgmm.storage.model_file import load_model, read_model_file
 from streamgmm.storage.run_folder import EVENTS, MODEL
 
@@ -90,10 +91,12 @@ def read_model(path: Path) -> Model | None:
     """
     try:
         header, tensors = read_model_file(path)
+        check_model(header, tensors)
         means, none = tensors["parameters.means"], np.empty(0)
         if "frame" in tensors:
             shift, unit = tensors["frame"][:2]
-            means = shift + means / unit
+            with np.errstate(all="ignore"):
+                means = shift + means / unit
         strange = tensors.get("monitor.rows", np.empty((0, means.shape[1]), np.float32))
         scores = tensors.get("monitor.row_scores", none)
         if "scaling.factor" in tensors:
@@ -119,9 +122,10 @@ def read_model(path: Path) -> Model | None:
         )
     except (OSError, KeyError, ValueError, TypeError, AttributeError, IndexError):
         return None
-    components = {len(model.means), len(model.weights), len(model.usage)}
-    rows = {len(model.strange_rows), len(model.strange_scores), len(model.strange_numbers)}
-    return _explained(path, model) if model.means.ndim == 2 and len(components) == len(rows) == 1 else None
+    components = {model.means.shape[:1], model.weights.shape, model.usage.shape}
+    rows = {model.strange_rows.shape[:1], model.strange_scores.shape, model.strange_numbers.shape}
+    whole = len(components) == len(rows) == 1 and model.means.ndim == model.strange_rows.ndim == 2
+    return _explained(path, model) if whole and np.isfinite(model.means).all() else None
 
 
 def _names(header: dict[str, Any], count: int) -> tuple[str, ...] | None:

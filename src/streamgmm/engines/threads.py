@@ -18,6 +18,8 @@ from streamgmm.core.rules import Context, Rule
 from streamgmm.core.state import Named
 from streamgmm.native import Samples, Steps, Turn
 
+MOST_REPLICAS = 1024  # each is a copy of the model
+MOST_THREADS = 64  # or as many as there are cores; results depend on the number of replicas alone
 LONG_ROUND = 1000  # samples per replica: merging costs about as much as scoring twenty of them
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -54,6 +56,8 @@ class Threads(Engine):
     def __post_init__(self) -> None:
         if self.count < 2:
             raise ValueError(f"count is {self.count}; expected at least 2 replicas. Use Serial for one.")
+        if self.count > MOST_REPLICAS:
+            raise ValueError(f"count is {self.count}; expected at most {MOST_REPLICAS} replicas.")
 
     @property
     def replicas(self) -> int:
@@ -123,7 +127,10 @@ class Threads(Engine):
             except (KeyError, ValueError) as problem:
                 raise ValueError(f"{place}: {problem}") from problem
         start, *others = replicas
-        return RoundState(start, others, int(named["turn"]), int(named["learned"]))
+        turn, learned = int(named["turn"]), int(named["learned"])
+        if not 0 < turn <= learned:
+            raise ValueError(f"a round has {turn} steps and {learned} samples; expected at least one of each")
+        return RoundState(start, others, turn, learned)
 
     @property
     def _places(self) -> list[str]:
@@ -174,4 +181,5 @@ def run_all(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> lis
 @lru_cache(maxsize=4)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """Threads that stay; a forked process has none of them and gets its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="streamgmm")
+    most = max(MOST_THREADS, os.cpu_count() or 1)
+    return ThreadPoolExecutor(min(threads, most), thread_name_prefix="streamgmm")

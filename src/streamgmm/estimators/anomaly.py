@@ -16,6 +16,7 @@ from streamgmm.core.explanation import Reason
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.rules.natural import anomaly_rule
 from streamgmm.errors import ModelFileError
+from streamgmm.estimators.locks import lock_of, one_at_a_time
 from streamgmm.estimators.mixture import StreamingGaussianMixture
 from streamgmm.estimators.validation import FIXED, fixed_values, refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts
@@ -127,6 +128,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         verdicts[known] = np.where(scores < self._judge(rows[known], scores).thresholds, -1, 1)
         return verdicts
 
+    @one_at_a_time
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn from rows in their order; the threshold follows the stream.
 
@@ -168,7 +170,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             part = slice(start, start + together)
             counts = None if weights is None else weights[part]
             if counts is None or counts.any():
-                drifts = self.mixture_._learn(rows[part], counts)
+                with lock_of(self.mixture_):
+                    drifts = self.mixture_._learn(rows[part], counts)
                 self._monitor.add(rows[part].astype(trainer.dtype, copy=False), trainer, counts, drift=drifts > 0)
             start = part.stop
 
@@ -184,6 +187,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             check_is_fitted(self)
         return self.mixture_.score_samples(X)
 
+    @one_at_a_time
     def decision_function(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return ``score_samples(X) − offset_``, negative for anomalies: (N,).
 
@@ -212,6 +216,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
+    @one_at_a_time
     def p_values(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the probability that a typical row is as unlikely as each row: (N,), never zero.
 
@@ -255,6 +260,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return self.mixture_.mixture_.to_onnx(self.offset_, dtype, None if names is None else list(names))
 
+    @one_at_a_time
     def save(self, path: str | os.PathLike[str], rows: bool = True) -> None:
         """Write the detector to one file; ``streamgmm score`` reads it.
 
@@ -320,8 +326,11 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def _refuse_changes(self) -> None:
         """Raise if a parameter of ``mixture`` has changed since training began."""
         wanted = StreamingGaussianMixture() if self.mixture is None else self.mixture
-        now = [_rule_for(wanted) if name == "rule" else getattr(wanted, name) for name in FIXED]
-        refuse_changes(now, fixed_values(self.mixture_), prefix="mixture.")
+        now, begun = fixed_values(wanted), fixed_values(self.mixture_)
+        if wanted.rule != self.mixture_.rule:  # unless a run has chosen it
+            rule, named = _rule_for(wanted), zip(FIXED, now, strict=True)
+            now = tuple(rule if name == "rule" else value for name, value in named)
+        refuse_changes(now, begun, prefix="mixture.")
 
     @property
     def _parameters(self) -> tuple[Any, ...]:
@@ -332,7 +341,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         """Learn one plain row as ever; return False for everything else, which needs all checks."""
         if vars(self).get("_checked") != self._parameters:
             return False
-        checks = self.mixture_._learn_row(X)
+        with lock_of(self.mixture_):
+            checks = self.mixture_._learn_row(X)
         if checks is None:
             return False
         drift = any(check.drift for check in checks)

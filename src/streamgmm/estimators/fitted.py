@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgmm.core.control import Check
 from streamgmm.core.mixture import Mixture
@@ -17,6 +17,7 @@ from streamgmm.core.rows import pieces
 from streamgmm.core.scaling import Scaling
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import run_all, thread_count
+from streamgmm.estimators.locks import lock_of
 from streamgmm.estimators.validation import fixed_values, refuse_unfit, seed_of
 from streamgmm.estimators.weights import check_weights
 from streamgmm.native import Floats
@@ -43,27 +44,28 @@ class FittedMixture:
     @property
     def mixture_(self) -> Mixture:
         """The current `Mixture`: a copy that later training does not change."""
-        return self._attribute.mixture.copy()
+        with lock_of(self):
+            return self._attribute.mixture.copy()
 
     @property
     def weights_(self) -> Floats:
         """Weights of the components, (K,)."""
-        return self._attribute.mixture.weights
+        return self.mixture_.weights
 
     @property
     def means_(self) -> Floats:
         """Means, (K, D)."""
-        return self._attribute.mixture.means
+        return self.mixture_.means
 
     @property
     def precisions_(self) -> Floats:
         """Precisions, in the form of the covariance kind: (K, D) for ``"diag"``, else (K, D, D)."""
-        return self._attribute.mixture.precisions
+        return self.mixture_.precisions
 
     @property
     def covariances_(self) -> Floats:
         """Variances (K, D) for ``"diag"``, else covariances (K, D, D)."""
-        return self._attribute.mixture.covariances
+        return self.mixture_.covariances
 
     @property
     def factors_(self) -> Floats:
@@ -167,7 +169,8 @@ class FittedMixture:
         n_samples : int, default=1
             Number of samples.
         """
-        return self._fitted.mixture.sample(n_samples, np.random.default_rng(seed_of(self.random_state)))
+        check_is_fitted(self)
+        return self.mixture_.sample(n_samples, np.random.default_rng(seed_of(self.random_state)))
 
     def impute(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return rows in which each NaN is replaced by what the other features lead one to expect: (N, D).
@@ -274,7 +277,10 @@ class FittedMixture:
     def _score_row(self, X: Any) -> tuple[float, float, int] | None:
         """Return log-likelihood, max-component value and winner of one plain row; None for everything else."""
         trainer = self._row_trainer(X)
-        return None if trainer is None else trainer.score_row(X)
+        if trainer is None:
+            return None
+        with lock_of(self):
+            return trainer.score_row(X)
 
     def _learn_row(self, X: Any) -> Sequence[Check] | None:
         """Learn one plain row as ever, and return the check that fell due, if any; None for everything else."""
@@ -298,7 +304,7 @@ class FittedMixture:
     def _ask(self, rows: npt.NDArray[Any], question: str) -> Any:
         """Answer a question about validated rows, on threads."""
         trainer = self._fitted
-        ask = getattr(trainer.mixture, question)
+        ask = getattr(self.mixture_, question)  # of one moment, also while another thread learns
         threads = thread_count(self.n_jobs)
         answers: list[Any] = []
         for _, piece in pieces(rows, trainer.dtype):

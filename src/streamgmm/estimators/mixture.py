@@ -21,6 +21,7 @@ from streamgmm.engines.workers import ClusterEngine
 from streamgmm.errors import ModelFileError
 from streamgmm.estimators.fitted import FittedMixture
 from streamgmm.estimators.fitting import FitOptions, fit_rows
+from streamgmm.estimators.locks import one_at_a_time
 from streamgmm.estimators.passes import learner
 from streamgmm.estimators.validation import (
     check_fit_options,
@@ -234,8 +235,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         >>> model.rule, model.precision_max, model.scale, model.n_epochs
         ('sgd', 20.0, 'none', 3)
         """
-        values: dict[str, Any] = {"rule": rule, "precision_max": 20.0, "scale": "none", "tol": 0.05, "n_epochs": 3}
-        return cls(**{**values, **changes})
+        return cls(**{"rule": rule, "precision_max": 20.0, "scale": "none", "tol": 0.05, "n_epochs": 3, **changes})
 
     def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Forget what was learned and make ``n_epochs`` passes over the rows.
@@ -263,6 +263,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self._take(trainer)
         return self
 
+    @one_at_a_time
     def partial_fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn from rows in their order and keep everything learned before.
 
@@ -306,6 +307,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """
         return self.fit(X).predict(X)
 
+    @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and its training state to one safetensors file.
 

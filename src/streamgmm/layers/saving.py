@@ -16,7 +16,7 @@ from streamgmm.layers.level import Level
 from streamgmm.layers.stack import Stack
 from streamgmm.layers.stages import plan
 from streamgmm.storage import SavedModel
-from streamgmm.storage.model_file import DAMAGE
+from streamgmm.storage.container import DAMAGE
 from streamgmm.storage.stack_file import SavedStack, load_stacked_models, save_stacked_models
 
 OTHERS = ("period", "n_epochs", "shuffle", "n_jobs", "verbose")  # of a mixture, beside the settings of its trainer

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.rows import rows_with_values
+from streamgmm.core.state import require_range
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring.bursts import PlainId
 from streamgmm.monitoring.gaps import fill_gaps
 from streamgmm.monitoring.quantiles import reference_of_digests
 from streamgmm.monitoring.reference import Reference
 from streamgmm.monitoring.reservoir import MOST_ROWS, Reservoir, reservoir_size
+from streamgmm.monitoring.strangest import MOST_ROWS as MOST_STRANGE
 from streamgmm.monitoring.strangest import StrangestRows
 
 STEP = 256  # rows; the reference may be scored anew after any multiple of them
@@ -206,7 +208,7 @@ class Monitor:
         }
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]]) -> Monitor:
+    def from_tensors(cls, tensors: Mapping[str, npt.NDArray[Any]], n_features: int) -> Monitor:
         """Return the monitor that ``tensors`` describe; raise ValueError or KeyError if they are damaged."""
         self = cls()
         if "scores" in tensors:  # streamgmm 0.1 kept a sketch of scores
@@ -215,15 +217,23 @@ class Monitor:
         else:
             self.reference = _checked(Reference(tensors["reference.scores"], tensors["reference.shares"]))
             self._due = int(tensors["reference.due"])
+            require_range("monitor.reference.due", self._due, 0)
         self._snapshot = {n.removeprefix("snapshot."): v for n, v in tensors.items() if n.startswith("snapshot.")}
         if "reservoir.rows" in tensors:
             self.reservoir = Reservoir.from_tensors(tensors["reservoir.rows"], tensors["reservoir.numbers"])
+            _require_width("reservoir.rows", tensors["reservoir.rows"], n_features)
         if "rows" in tensors:
             strange = self.strangest
             strange.rows, strange.scores = tensors["rows"], tensors["row_scores"]
             strange.numbers, strange.times = tensors["row_numbers"], tensors["row_times"]
-            if len({len(tensors[name]) for name in ("rows", "row_scores", "row_numbers", "row_times")}) > 1:
+            _require_width("rows", strange.rows, n_features)
+            shapes = {strange.scores.shape, strange.numbers.shape, strange.times.shape}
+            if shapes != {(len(strange.rows),)} or len(strange.rows) > MOST_STRANGE:
                 raise ValueError("the strangest rows and their scores differ in number")
+            if strange.numbers.dtype.kind != "i" or strange.times.dtype.kind != "i":
+                raise ValueError("the numbers of the strangest rows are not integers")
+            require_range("monitor.row_numbers", strange.numbers, 0)
+            require_range("monitor.row_times", strange.times, 0)
             strange.ids = ids_of_tensors(tensors, len(strange.rows))
         return self
 
@@ -244,6 +254,12 @@ def ids_of_tensors(tensors: Mapping[str, npt.NDArray[Any]], count: int) -> list[
     if not isinstance(ids, list) or len(ids) != count or not all(isinstance(i, PlainId) for i in ids):
         raise ValueError("the ids of the strangest rows are not a list of as many texts and numbers")
     return ids
+
+
+def _require_width(name: str, rows: npt.NDArray[Any], n_features: int) -> None:
+    width = n_features if rows.size else rows.shape[-1]  # the first rows decide on it
+    if rows.ndim != 2 or rows.shape[1] != width or rows.dtype.kind != "f":
+        raise ValueError(f"tensor 'monitor.{name}' is {rows.dtype} {rows.shape}; expected (rows, {n_features})")
 
 
 def _checked(reference: Reference) -> Reference:

@@ -12,6 +12,8 @@ MOST_ROWS = 2000
 MOST_BYTES = 1 << 22  # or the size of the parameters, where that is larger
 FEWEST_ROWS = 100
 MOST_WAITING, WAITING_BYTES = 256, 1 << 16  # of single rows that are taken in together
+LARGEST_INTEGER = 1 << 53
+MOST_WEIGHT = 1e100
 
 
 def reservoir_size(n_features: int, dtype: np.dtype[Any], parameter_bytes: int) -> int:
@@ -148,7 +150,13 @@ class Reservoir:
     def from_tensors(cls, rows: npt.NDArray[Any], numbers: npt.NDArray[np.float64]) -> Reservoir:
         """Return the reservoir that ``tensors`` gave; raise ValueError if they are damaged."""
         most, memory, weight, seen = numbers.tolist()
-        if not (len(rows) <= most <= MOST_ROWS and min(most, memory, weight, seen) >= 0 and rows.ndim == 2):
+        fits = rows.ndim == 2 and len(rows) <= most <= MOST_ROWS and most >= 1 and memory >= 0
+        if (
+            not fits
+            or (0 < memory < most)
+            or not len(rows) <= seen <= LARGEST_INTEGER
+            or not 0 <= weight <= MOST_WEIGHT
+        ):
             raise ValueError(f"the sample of rows is damaged: {len(rows)} rows, {numbers.tolist()}")
         self = cls(int(most), memory or inf)
         self._weight, self._seen, self._size = weight, int(seen), len(rows)

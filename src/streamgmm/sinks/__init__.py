@@ -24,11 +24,17 @@ from streamgmm.sinks.parquet_file import parquet_writer
 
 __all__ = ["Columns", "Write", "open_sink"]
 
-_TEXT_WRITERS = {"csv": csv_writer, "ndjson": ndjson_writer, "jsonl": ndjson_writer}
+_TEXTS = ("csv", "ndjson", "jsonl")
 
 
 @contextmanager
-def open_sink(path: Path | None, out: TextIO, format: str = "csv", id_type: Any = None) -> Iterator[Write]:  # noqa: A002
+def open_sink(
+    path: Path | None,
+    out: TextIO,
+    format: str = "csv",  # noqa: A002
+    id_type: Any = None,
+    formulas: bool = False,
+) -> Iterator[Write]:
     """Give a function that writes columns to a file, or to a stream if there is no file.
 
     The file appears once it is complete. After an error, a file of that name is unchanged.
@@ -43,21 +49,27 @@ def open_sink(path: Path | None, out: TextIO, format: str = "csv", id_type: Any 
         Format without a path.
     id_type : pyarrow.DataType or None, default=None
         Type of the column ``id`` in a Parquet file; None to infer it.
+    formulas : bool, default=False
+        Whether to write ids to CSV as they are, also those that a spreadsheet would compute.
     """
     name = format if path is None else path.suffix.lstrip(".").lower()
     if name == "parquet" and path is not None:
         with replace_when_complete(path) as temporary, parquet_writer(temporary, id_type) as write:
             yield write
-    elif name not in _TEXT_WRITERS:
+    elif name not in _TEXTS:
         expected = "csv or ndjson" if path is None else "csv, ndjson or parquet"
         raise StreamGMMError(
             f"unknown format {name!r} of {'output' if path is None else path.name}; expected {expected}."
         )
     elif path is None:
-        yield _flushed(_TEXT_WRITERS[name](out), out)
+        yield _flushed(_text_writer(name, out, formulas), out)
     else:
         with replace_when_complete(path) as temporary, temporary.open("w", newline="", encoding="utf8") as file:
-            yield _TEXT_WRITERS[name](file)
+            yield _text_writer(name, file, formulas)
+
+
+def _text_writer(name: str, file: TextIO, formulas: bool) -> Write:
+    return csv_writer(file, formulas) if name == "csv" else ndjson_writer(file)
 
 
 def _flushed(write: Write, out: TextIO) -> Write:

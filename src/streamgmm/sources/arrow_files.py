@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from streamgmm.errors import MissingExtraError, SourceError
 from streamgmm.sources.arrow_columns import choose_columns
+from streamgmm.sources.arrow_errors import damaged_files, valid_batches
 from streamgmm.sources.base import Chunk, Position, ReadOptions, rows_per_chunk, start_row
 from streamgmm.sources.reader_thread import read_ahead
 from streamgmm.sources.remote import File
@@ -45,7 +46,8 @@ class TableSource(SeekableSource):
 
     def __init__(self, path: File, schema: Any, options: ReadOptions) -> None:
         self.name, self.skip_bad = path.name, options.skip_bad
-        self._columns = choose_columns(self.name, schema, options)
+        with damaged_files(self.name):
+            self._columns = choose_columns(self.name, schema, options)
         self.feature_names = None if self._columns.vector is not None else self._columns.features
         self.id_type, self.left_out = self._columns.id_type, self._columns.left_out
         width = self._columns.fixed_width
@@ -158,17 +160,21 @@ class ArrowSource(TableSource):
 
     def _group_rows(self) -> list[int]:
         if self._rows is None:
-            self._rows = [self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)]
+            with damaged_files(self.name):
+                self._rows = [self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)]
         return self._rows
 
     def _group_pieces(self, group: int) -> Iterator[Piece]:
-        batch = self._file.get_batch(group).select(self._columns.names)
-        for start in range(0, batch.num_rows, self._batch_size):
-            yield from self._cut(batch.slice(start, self._batch_size))
+        for batch in self._valid_batches([group]):
+            for start in range(0, batch.num_rows, self._batch_size):
+                yield from self._cut(batch.slice(start, self._batch_size))
 
     def _small_batches(self) -> Iterator[Any]:
-        for i in range(self._file.num_record_batches):
-            yield self._file.get_batch(i).select(self._columns.names)
+        return self._valid_batches(range(self._file.num_record_batches))
+
+    def _valid_batches(self, groups: Iterable[int]) -> Iterator[Any]:
+        batches = (self._file.get_batch(i).select(self._columns.names) for i in groups)
+        return valid_batches(self.name, batches)
 
     def _pieces(self, skip: int) -> tuple[int, Iterator[Piece]]:
         return 0, (piece for group in range(self._file.num_record_batches) for piece in self._group_pieces(group))
@@ -216,7 +222,8 @@ class ParquetSource(TableSource):
             yield from self._cut(batch)
 
     def _small_batches(self) -> Iterator[Any]:
-        return self._file.iter_batches(batch_size=1, columns=self._columns.names, use_threads=False)
+        batches = self._file.iter_batches(batch_size=1, columns=self._columns.names, use_threads=False)
+        return valid_batches(self.name, batches)
 
     def _group_runs(self) -> list[_GroupRun]:
         """Put small row groups together until they fill a batch."""
@@ -262,7 +269,7 @@ class ParquetSource(TableSource):
             file = type(self._file)(_readable(self._path), metadata=self._metadata, pre_buffer=False)
         settings = {"batch_size": self._batch_size, "row_groups": groups, "use_threads": False}
         try:
-            yield from file.iter_batches(columns=self._columns.names, **settings)
+            yield from valid_batches(self.name, file.iter_batches(columns=self._columns.names, **settings))
         finally:
             self._idle_files.append(file)
 
@@ -292,5 +299,5 @@ def _checked(path: File, open_file: Callable[[], Any]) -> Any:
 
     try:
         return open_file()
-    except (pa.ArrowInvalid, OSError) as problem:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as problem:
         raise SourceError(f"{path.name} is not a valid Parquet or Arrow file ({problem!s:.100}).") from problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import time
 import warnings
 import zipfile
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, rows_per_chunk, start_row
+from streamgmm.sources.limits import refuse_bomb
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource, even_blocks
 
 SETTLED_SECONDS = 2.0  # a file that has not changed for so long is no longer being written
@@ -54,18 +56,23 @@ class ImageSource(SeekableSource):
         self._list: Callable[[], Iterable[str]]
         self._read: Callable[[str], bytes]
         if path.is_dir():
-            self._list = lambda: (p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file())
+            self._list = lambda: (p.relative_to(path).as_posix() for p in path.rglob("*") if _is_inside(p, path))
             self._read = lambda name: (path / name).read_bytes()
         else:
             try:
                 archive = zipfile.ZipFile(path)
-            except zipfile.BadZipFile as problem:
+            except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as problem:
                 raise SourceError(f"{path.name} is not a valid zip file.") from problem
-            self._list, self._read = archive.namelist, archive.read
+            self._list, self._read = archive.namelist, lambda name: self._expand(archive, name)
         self._names = self._sorted_names()
         if not self._names and not self._follow:
             raise SourceError(f"{path.name} contains no images; expected files ending in {', '.join(SUFFIXES)}.")
         self.shape = self._first_shape()
+
+    def _expand(self, archive: zipfile.ZipFile, name: str) -> bytes:
+        member = archive.getinfo(name)
+        refuse_bomb(self.name, member)
+        return archive.read(member)
 
     def _first_shape(self) -> tuple[int, ...] | None:
         """Return the shape of the first readable image; None while it is still being written."""
@@ -190,8 +197,21 @@ class ImageSource(SeekableSource):
             zlib.error,
             Image.DecompressionBombError,
             SyntaxError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            struct.error,
         ) as problem:
+            if isinstance(problem, SourceError):
+                raise
             raise _ImageError(f"cannot be read ({type(problem).__name__})") from problem
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Return whether a path is a file of the folder, not a link that leads out of it."""
+    if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        return False
+    return path.is_file()
 
 
 def _is_hidden(name: str) -> bool:

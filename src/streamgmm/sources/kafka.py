@@ -7,13 +7,14 @@ rows therefore depends on the topic, not on which partition answers first.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
-from streamgmm.errors import MissingExtraError, Remedy, SourceError
+from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
 from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
 from streamgmm.sources.message_parser import MessageParser
@@ -158,12 +159,19 @@ class KafkaSource(Source):
                     Remedy.START_NEW_RUN,
                 )
             if offsets[p] < low:
-                raise SourceError(
-                    f"{self.name} has lost messages {offsets[p]} to {low - 1} of partition {p} before they were read.",
-                    Remedy.RAISE_RETENTION,
-                    Remedy.START_NEW_RUN,
-                )
+                self._report_loss(p, offsets[p], low)
+                offsets[p] = low
         return offsets
+
+    def _report_loss(self, partition: int, first: int, low: int) -> None:
+        """Say how many messages are gone; stop unless rows that cannot be used are skipped."""
+        lost = (
+            f"{self.name} has lost messages {first} to {low - 1} of partition {partition} before they were read "
+            f"({low - first:,} in all)"
+        )
+        if not self.skip_bad:
+            raise SourceError(f"{lost}.", Remedy.RAISE_RETENTION, Remedy.SKIP_BAD_ROWS, Remedy.START_NEW_RUN)
+        warnings.warn(DataWarning(f"{lost}; reading continues after them.", Remedy.RAISE_RETENTION), stacklevel=2)
 
     def _take_turns(self, reader: PartitionReader, offsets: dict[int, int], position: Position) -> Iterator[Chunk]:
         row, turn, block = int(position.get("row", 0)), int(position.get("turn", 0)), position.get("block")

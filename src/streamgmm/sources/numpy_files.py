@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, rows_per_chunk, start_row
+from streamgmm.sources.limits import refuse_bomb
 from streamgmm.sources.remote import File, RemoteFile
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource, even_blocks
 
@@ -136,6 +137,8 @@ def open_npz(path: File) -> ArraySource:
         chosen = next((n for n in ("x_train", "x", "X") if n in names), names[0] if len(names) == 1 else None)
         if chosen is None:
             raise SourceError(f"{path.name} contains the arrays {', '.join(names)}; expected one named 'x'.")
+        for member in arrays.zip.infolist():
+            refuse_bomb(path.name, member)
         return ArraySource(path.name, _checked(path, lambda: arrays[chosen]))
 
 

@@ -10,9 +10,11 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.limits import bounded_lines
 from streamgmm.sources.remote import File
 
 PIECE_BYTES = 1 << 16
@@ -34,6 +36,7 @@ class TextFile:
         self.seekable = path.suffix.lower() != ".gz"
         self._opened = path.open("rb")
         self._file: Any = self._opened if self.seekable else gzip.GzipFile(fileobj=self._opened)
+        self._size = path.stat().st_size if isinstance(path, Path) else 0  # others do not change while they are open
 
     def take(self, count: int, wait: bool = True) -> list[bytes]:
         """Return the next lines; none at the end.
@@ -46,9 +49,14 @@ class TextFile:
             Ignored: a file never waits.
         """
         try:
-            lines = list(islice(self._file, count))
+            plain = self.seekable
+            lines = list(islice(self._file, count)) if plain else bounded_lines(self._name, self._file, count)
         except (EOFError, OSError, zlib.error) as problem:
             raise SourceError(f"{self._name} is damaged ({problem!s:.100}).", Remedy.RESTORE_FILE) from problem
+        if not lines and self._size and not self._follow and os.fstat(self._opened.fileno()).st_size < self._size:
+            raise SourceError(
+                f"{self._name} became shorter while it was read: it had {self._size:,} bytes.", Remedy.RESTORE_FILE
+            )
         if self._follow and self.seekable and lines and not lines[-1].endswith(b"\n"):
             self._file.seek(-len(lines.pop()), os.SEEK_CUR)
         return lines

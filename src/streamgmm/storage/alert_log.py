@@ -51,7 +51,11 @@ class AlertLog:
         if not self.path.exists():
             write_atomically(self.path, _HEADING % (length or 0))
         self._open()
-        self._truncate(length)
+        try:
+            self._truncate(length)
+        except BaseException:
+            self._file.close()
+            raise
 
     def _open(self) -> None:
         self._file = self.path.open("r+b")

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.engines.threads import MOST_REPLICAS
+from streamgmm.storage.schema import anything, number, optional, record, text
+
 Tensors = dict[str, npt.NDArray[Any]]
 FORMAT = 2
 OF_ESTIMATOR = ("n_epochs", "shuffle", "n_jobs", "random_state", "verbose")
@@ -29,8 +32,23 @@ MONITOR_NAMES = {
 RUN_NAMES = {"looked": "scored", "told": "last_check_event", "told_checkpoint": "last_checkpoint_event"}
 
 
+OBJECT = record({}, unknown=anything)
+HEADER = record(
+    {
+        "facts": record({"params": OBJECT, "feature_names": anything}, {"also": optional(OBJECT)}, unknown=anything),
+        "n_features": number(1, whole=True),
+        "rule": record({"name": text}, {"replicas": number(1, MOST_REPLICAS, whole=True)}, unknown=anything),
+        **dict.fromkeys(("schedule", "annealing", "watch", "rng"), OBJECT),
+        "skipped": anything,
+    },
+    unknown=anything,
+)
+"""What is converted; the result is checked as a file of the present format."""
+
+
 def upgraded(header: Mapping[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
     """Return header and tensors in the present format; raise KeyError, TypeError or ValueError if damaged."""
+    HEADER(header, "the header")
     facts, width = header["facts"], int(header["n_features"])
     also, params, rule = dict(facts.get("also") or {}), dict(facts["params"]), header["rule"]
     replicas = int(rule["replicas"]) if rule["name"] == "replicated" else 1

@@ -6,7 +6,6 @@ model has a prefix of its own (``parameters.``, ``rule.``, ``engine.``, ``scalin
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_bytes
 
 from streamgmm.core.covariance import KINDS
 from streamgmm.core.mixture import Mixture
@@ -29,11 +26,10 @@ from streamgmm.errors import ModelFileError
 from streamgmm.monitoring import Monitor
 from streamgmm.storage import format2
 from streamgmm.storage.atomic import write_atomically
+from streamgmm.storage.container import DAMAGE, ForeignFileError, read_container, read_header, to_container
+from streamgmm.storage.format3 import check_heading, check_model, require_finite
 
 FORMAT = 3
-KEY = "streamgmm"
-ROWS = ("pending.rows", "monitor.rows", "monitor.reservoir.rows")  # tensors of rows, which may have gaps
-DAMAGE = (KeyError, TypeError, ValueError, OverflowError, RecursionError, AttributeError, IndexError)
 
 
 @dataclass
@@ -97,7 +93,7 @@ def write_model_file(path: Path, header: Mapping[str, Any], tensors: Mapping[str
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder {path.parent} does not exist; create it first.")
     contiguous = {name: np.array(value, order="C") for name, value in tensors.items()}
-    write_atomically(path, to_bytes(contiguous, {KEY: json.dumps(header, allow_nan=False, default=_plain)}))
+    write_atomically(path, to_container(header, contiguous))
 
 
 def pack_model(saved: SavedModel, *, rows: bool = True) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -123,7 +119,7 @@ def pack_model(saved: SavedModel, *, rows: bool = True) -> tuple[dict[str, Any],
         tensors |= {f"monitor.{name}": value for name, value in saved.monitor.tensors(rows).items()}
     if not rows:
         _drop_rows(tensors)
-    _require_finite(tensors, bool(trainer.settings.allow_nan))
+    require_finite(tensors, bool(trainer.settings.allow_nan))
     return header, tensors
 
 
@@ -164,10 +160,11 @@ def read_run_facts(path: Path) -> dict[str, Any]:
         A file written by a run.
     """
     try:
-        with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})[KEY])["run"]
-        return dict(facts)
-    except (SafetensorError, *DAMAGE) as problem:
+        facts = read_header(path)["run"]
+        if not isinstance(facts, dict):
+            raise ValueError("it says nothing about a run")
+        return facts
+    except DAMAGE as problem:
         raise ModelFileError(f"{path} is damaged or not a checkpoint of a run: {problem!s:.200}.") from problem
 
 
@@ -176,14 +173,11 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[A
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; expected a model file.")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        header = json.loads(metadata[KEY], parse_constant=_refuse_constant)
+        header, tensors = read_container(path)
         version = header["format"]
-    except KeyError as problem:
-        raise ModelFileError(f"{path} is not a streamgmm model: it has no streamgmm metadata.") from problem
-    except (SafetensorError, ValueError, TypeError, RecursionError, OSError) as problem:
+    except ForeignFileError as problem:
+        raise ModelFileError(f"{path} is not a streamgmm model: {problem}.") from problem
+    except (*DAMAGE, OSError) as problem:
         raise ModelFileError(
             f"{path} is damaged or not a model file: {problem!s:.200}. Use another copy, or train again."
         ) from problem
@@ -204,28 +198,27 @@ def unpack_model(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]]
     """Return the model that header and tensors describe; raise an exception if they are damaged."""
     if "layers" in header:
         raise ModelFileError(f"{path} holds a stack of layers. Load it with streamgmm.DeepStreamingMixture.load.")
+    check_heading(header)
     for what, known in (("rule", RULES), ("covariance", KINDS), ("engine", ENGINES)):
         name, module = header[what]["name"], header[what].get("module")
         if name not in known:
             raise ModelFileError(
-                f"{path} was trained with {what} {name!r}, which is not registered. "
+                f"{path} was trained with {what} {name!r:.100}, which is not registered. "
                 f"Import {module!s:.100}, where it is defined, before loading the file."
             )
+    check_model(header, tensors)
     facts = dict(header["trainer"])
     facts["settings"] = {"scale": "none", **facts["settings"]}  # earlier versions knew nothing else
-    _require_finite(tensors, facts["settings"].get("allow_nan") is True)
     engine = {name: value for name, value in header["engine"].items() if name != "module"}
     trainer = Trainer.restore(facts, tensors, engine_from_settings(engine))
     names = header.get("feature_names")
-    if names is not None and len(names) != trainer.n_features:
-        raise ValueError(f"{len(names)} feature names for {trainer.n_features} features")
     own = {n.removeprefix("monitor."): v for n, v in tensors.items() if n.startswith("monitor.")}
     return SavedModel(
         trainer=trainer,
         feature_names=None if names is None else [str(n) for n in names],
         estimator=dict(header.get("estimator") or {}),
         scaling=_scaling(header.get("scaling"), tensors, trainer.n_features),
-        monitor=Monitor.from_tensors(own) if own else None,
+        monitor=Monitor.from_tensors(own, trainer.n_features) if own else None,
         detector=header.get("detector"),
         run=header.get("run"),
     )
@@ -237,22 +230,6 @@ def _scaling(kind: str | None, tensors: Mapping[str, npt.NDArray[Any]], n_featur
     scaling = Scaling(kind, tensors["scaling.shift"], tensors["scaling.factor"])
     if not scaling.shift.shape == scaling.factor.shape == (n_features,):
         raise ValueError(f"the scaling has shape {scaling.shift.shape}; expected ({n_features},)")
+    if scaling.shift.dtype != np.float64 or scaling.factor.dtype != np.float64 or not (scaling.factor > 0).all():
+        raise ValueError("the factors of the scaling are not positive float64 numbers")
     return scaling
-
-
-def _require_finite(tensors: Mapping[str, npt.NDArray[Any]], allow_nan: bool) -> None:
-    for name, tensor in tensors.items():
-        gaps = (allow_nan and name in ROWS) or name.rpartition(".")[2] == "frame"  # without a usual value
-        if tensor.dtype.kind == "f" and (np.isinf(tensor) if gaps else ~np.isfinite(tensor)).any():
-            raise ValueError(f"tensor '{name}' holds values that are not finite")
-
-
-def _plain(value: Any) -> Any:
-    """Convert numbers of NumPy for JSON."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be written to a model file")
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"the header holds {name}")

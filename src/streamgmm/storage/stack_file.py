@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import ModelFileError
+from streamgmm.storage.container import DAMAGE
 from streamgmm.storage.model_file import (
-    DAMAGE,
     FORMAT,
     SavedModel,
     pack_model,

@@ -4,62 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.covariance.work import Bounds, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.registry import require_free
+from streamgmm.core.rows import LIMITS
+from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors
-from streamgmm.native import AnswerStep, EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps, Tally
+from streamgmm.native import AnswerStep, EMStep, Floats, NaturalStep, Scores, SGDStep, Steps
 
 SCALE_MIN = 1e-3  # times the largest scale where that is below one
-
-
-class Bounds(NamedTuple):
-    """Smallest and largest scale, the square root of a precision."""
-
-    scale_min: float
-    scale_max: float
-
-    @property
-    def precision_max(self) -> float:
-        """Inverse of the smallest variance."""
-        return self.scale_max**2
-
-    @property
-    def variance_max(self) -> float:
-        """Variances beyond this have no scale."""
-        return float(1 / self.scale_min**2)
-
-
-class Work(NamedTuple):
-    """Whole batches of samples, and what stays the same while they are learned."""
-
-    samples: Samples
-    filters: Filters
-    bounds: Bounds
-    tally: Tally | None = None  # of steps of single rows
-
-
-class Prior(NamedTuple):
-    """[E24] A prior on variances.
-
-    ``rows`` (4, D), in the layout of the kind, are the variance that the prior expects of each feature, the number of
-    samples it counts like, what is added to a variance, and the smallest variance. ``evidence`` (K,) is the weight that
-    each component has received in all: the prior fades with it.
-    """
-
-    rows: Floats
-    evidence: npt.NDArray[np.float64]
-
-
-class Statistics(NamedTuple):
-    """Running statistics of all components: means in the layout of the kernel, and moments about them."""
-
-    means: Floats
-    moments: Tensors
+SCALES = (1e-20, 1e20)  # that training can give
 
 
 class Covariance(ABC):
@@ -112,6 +71,10 @@ class Covariance(ABC):
 
     def validate(self, parameters: Parameters) -> None:
         """Raise ValueError for parameters that training cannot have made, as a damaged file may hold."""
+        require_range("means", parameters["means"], -LIMITS[parameters.dtype], LIMITS[parameters.dtype])
+
+    def validate_moments(self, moments: Tensors) -> None:
+        """Raise ValueError for moments that training cannot have made."""
         return
 
     def bounds(self, precision_max: float) -> Bounds:

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
+from streamgmm.core.covariance.base import SCALES, Covariance
+from streamgmm.core.covariance.work import Bounds, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rows import LIMITS
+from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors, row_blocks
 from streamgmm.native import AnswerStep, EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
@@ -44,8 +46,11 @@ class Diagonal(Covariance):
         diagonal.refresh_log_dets(parameters.native, rows)
 
     def validate(self, parameters: Parameters) -> None:
-        if not (parameters["scales"] > 0).all():
-            raise ValueError("tensor 'scales' holds values that are not positive")
+        super().validate(parameters)
+        require_range("scales", parameters["scales"], *SCALES)
+
+    def validate_moments(self, moments: Tensors) -> None:
+        require_range("variances", moments["variances"], 0.0)
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         np.clip(parameters["scales"], *bounds, out=parameters["scales"])

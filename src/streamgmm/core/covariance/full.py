@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Statistics, Work
+from streamgmm.core.covariance.base import SCALES
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
     Numbers,
@@ -21,7 +21,9 @@ from streamgmm.core.covariance.dense import (
     precision_factors,
     spectral_factors,
 )
+from streamgmm.core.covariance.work import Bounds, Statistics, Work
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import Floats, SGDStep, Steps, coupled
 
@@ -52,8 +54,14 @@ class Full(Coupled):
         return coupled.full_moments(means, moments.buffers["covariances"], learned)
 
     def validate(self, parameters: Parameters) -> None:
+        super().validate(parameters)
+        require_range("factors", parameters["factors"], -SCALES[1], SCALES[1])
         if not np.isfinite(parameters.log_dets).all():
             raise ValueError("tensor 'factors' holds matrices that have no inverse")
+
+    def validate_moments(self, moments: Tensors) -> None:
+        require_range("pending", moments["pending"], 0.0)
+        require_range("covariances", moments["covariances"], -SCALES[1], SCALES[1])
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         for k, factor in enumerate(parameters["factors"]):

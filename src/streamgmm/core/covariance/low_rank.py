@@ -9,10 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Statistics
+from streamgmm.core.covariance.base import SCALES
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import Numbers
+from streamgmm.core.covariance.work import Bounds, Statistics
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import Floats, coupled
 
@@ -66,8 +68,17 @@ class LowRank(Coupled):
         return coupled.low_rank_moments(means, moments.buffers, learned)
 
     def validate(self, parameters: Parameters) -> None:
-        if not (parameters["scales"] > 0).all():
-            raise ValueError("tensor 'scales' holds values that are not positive")
+        super().validate(parameters)
+        require_range("scales", parameters["scales"], *SCALES)
+        for name in ("factors", "projections", "spreads", "gains"):
+            require_range(name, parameters[name], -SCALES[1], SCALES[1])
+        if not np.isfinite(parameters.log_dets).all():
+            raise ValueError("tensors 'factors' and 'spreads' hold numbers that no covariance has")
+
+    def validate_moments(self, moments: Tensors) -> None:
+        require_range("variances", moments["variances"], 0.0)
+        for name in ("cross", "inner", "shifts", "pending"):
+            require_range(name, moments[name], -SCALES[1], SCALES[1])
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         np.clip(parameters["scales"], *bounds, out=parameters["scales"])

@@ -13,8 +13,10 @@ from streamgmm.core.covariance import Bounds, Prior, Statistics
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.refinement import cross_validated
-from streamgmm.core.state import BUFFER, SUMS, State
+from streamgmm.core.state import BUFFER, SUMS, State, require_range
 from streamgmm.core.tensors import Tensors
+
+LEAST_COUNT = 1e-100
 
 
 @dataclass(kw_only=True)
@@ -23,6 +25,19 @@ class RegularisedState(State):
 
     evidence: npt.NDArray[np.float64] | None = field(default=None, metadata=SUMS)
     prior_rows: npt.NDArray[Any] | None = field(default=None, metadata=BUFFER)
+
+    def validate(self, parameters: Parameters) -> None:
+        super().validate(parameters)
+        if (self.evidence is None) != (self.prior_rows is None):
+            raise ValueError("the state of the rule has a prior without evidence, or evidence without a prior")
+        if self.evidence is None or self.prior_rows is None:
+            return
+        require_range("evidence", self.evidence, 0.0)
+        like = parameters.kind.start_prior(parameters.n_features, parameters.dtype, 1.0)
+        found = self.prior_rows
+        if like is not None and (found.shape != like.shape or found.dtype != like.dtype):
+            raise ValueError(f"tensor 'prior_rows' is {found.dtype} {found.shape}; expected {like.dtype} {like.shape}")
+        require_range("prior_rows", found, 0.0)
 
     @property
     def prior(self) -> Prior | None:
@@ -58,6 +73,12 @@ class MomentState(State):
     moments: Tensors
     counts: npt.NDArray[np.float64]
     received: npt.NDArray[np.float64] = field(metadata=SUMS)
+
+    def validate(self, parameters: Parameters) -> None:
+        super().validate(parameters)
+        parameters.kind.validate_moments(self.moments)
+        require_range("counts", self.counts, LEAST_COUNT)
+        require_range("received", self.received, 0.0)
 
     @classmethod
     def of(cls, parameters: Parameters, count: float, **others: Any) -> Self:

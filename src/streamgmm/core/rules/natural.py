@@ -19,7 +19,7 @@ from streamgmm.core.rules.base import Rule, plain_numbers
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.merging import merge_parameters
 from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
-from streamgmm.core.state import SHARES
+from streamgmm.core.state import SHARES, require_range
 from streamgmm.native import AnswerStep, Floats, NaturalStep, Steps
 
 MANY = 0.05  # share of the components that may be restarted without a visible jump of the loss
@@ -42,6 +42,17 @@ class NaturalState(RegularisedState, MomentState):
     narrow_at: int = -1  # and at which it ended
     next_restart: int = 0
     recruits_left: int = 0
+
+    def validate(self, parameters: Parameters) -> None:
+        super().validate(parameters)
+        require_range("weights", self.weights, 0.0, 1.0 + 1e-6)
+        if not self.weights.sum() > 0.5:
+            raise ValueError(f"tensor 'weights' sums to {self.weights.sum():.6g}; expected 1")
+        require_range("since_restart", self.since_restart, 0.0)
+        require_range("growth", self.growth, 0.0, 1.0)
+        require_range("wide_at, next_restart", [self.wide_at, self.next_restart], 0)
+        require_range("narrow_at", self.narrow_at, -1)
+        require_range("recruits_left", self.recruits_left, 0, len(self.weights))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules.base import Rule, plain_numbers
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.merging import average_parameters
-from streamgmm.core.state import State
+from streamgmm.core.state import State, require_range
 from streamgmm.native import SGDStep, Steps
 
 NARROW, SLOW = 0.3, 0.16  # cells; share of the first rate. On a grid of 8×8 they are reached together
@@ -23,6 +23,10 @@ class SGDState(State):
     """State of `SGD`."""
 
     rate: float = 0.1
+
+    def validate(self, parameters: Parameters) -> None:
+        super().validate(parameters)
+        require_range("rate", self.rate, 1e-100)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from streamgmm.core.rules.base import Rule, plain_numbers
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.kmeans import cluster
 from streamgmm.core.rules.moments import RegularisedState, merge_moments, with_prior
-from streamgmm.core.state import BUFFER, OPTIONAL, SHARES
+from streamgmm.core.state import BUFFER, OPTIONAL, SHARES, require_range
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import EMStep, Floats, Samples, Steps
 
@@ -34,6 +34,27 @@ class StochasticEMState(RegularisedState):
     buffered_shares: npt.NDArray[np.float64] | None = field(default=None, metadata=BUFFER)
     step: int = 0
     accumulating: bool = True
+
+    def validate(self, parameters: Parameters) -> None:
+        super().validate(parameters)
+        parameters.kind.validate_moments(self.moments)
+        require_range("masses", self.masses, 0.0)
+        require_range("step", self.step, 0)
+        if self.accumulating and self.means is None:
+            raise ValueError("the state of the rule accumulates, but has no means")
+        rows, shares = self.buffer, self.buffered_shares
+        if rows is None and shares is None:
+            return
+        if rows is None or shares is None or not self.accumulating:
+            raise ValueError("the state of the rule has samples without their shares, or samples that it does not need")
+        if rows.ndim != 2 or rows.shape[1] != parameters.n_features or rows.dtype != parameters.dtype:
+            raise ValueError(
+                f"tensor 'buffer' is {rows.dtype} {rows.shape}; expected (samples, {parameters.n_features})"
+            )
+        if shares.shape != (len(rows),) or shares.dtype != np.float64:
+            raise ValueError(f"tensor 'buffered_shares' is {shares.dtype} {shares.shape}; expected ({len(rows)},)")
+        if not ((shares > 0) & (shares <= 1)).all():
+            raise ValueError("tensor 'buffered_shares' holds values that are not within (0, 1]")
 
 
 @dataclass(frozen=True)

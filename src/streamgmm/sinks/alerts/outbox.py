@@ -66,6 +66,16 @@ class Outbox:
         self._path, self._lock = folder / DELIVERED, Lock()
         remove_torn(self._path)
         self._log = AlertLog(folder, length, kept)
+        try:
+            self._deliveries = self._start(targets, tell)
+        except BaseException:
+            self._log.close()
+            raise
+        for delivery in self._deliveries:
+            delivery.start()
+
+    def _start(self, targets: Sequence[Target], tell: Tell) -> list[Delivery]:
+        """Note where each target stands, and say which alerts nobody is going to get."""
         places = _read_places(self._path)
         start = self._log.first if places is None else self._log.length
         places = places or {}
@@ -78,8 +88,7 @@ class Outbox:
             for target in targets
         ]
         self._save()
-        for delivery in self._deliveries:
-            delivery.start()
+        return self._deliveries
 
     def _within(self, place: int) -> int:
         return min(max(place, self._log.first), self._log.length)
@@ -152,9 +161,11 @@ class Outbox:
         end = monotonic() + CLOSE_SECONDS
         for delivery in self._deliveries:
             delivery.join(max(0.0, end - monotonic()))
-        self._log.sync()
-        self._save()
-        self._log.close()
+        try:
+            self._log.sync()
+            self._save()
+        finally:
+            self._log.close()
 
     def _raise_if_gone(self) -> None:
         for delivery in self._deliveries:

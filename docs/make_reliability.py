@@ -1,0 +1,86 @@
+"""Disturb runs in every way that the tests know, and write what happened to docs/reliability.md.
+
+Run it as ``python docs/make_reliability.py``; ``--every`` lets each operation fail once instead of a few of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.chaos import test_faults  # noqa: E402
+from tests.chaos.disturbances import DISTURBANCES, write_rows  # noqa: E402
+from tests.chaos.faults import FAULTS  # noqa: E402
+from tests.commands.command_line import streamgmm  # noqa: E402
+
+INTRODUCTION = """# Reliability
+
+What happens to a run when the machine or its data fail. `python docs/make_reliability.py --every` writes this page: it
+disturbs runs, and fails if anything is lost, learned twice or kept silent. *Same bits* means that the model file of
+the resumed run holds the same numbers as that of a run that nothing has disturbed. Where links fail, the run makes
+copies and continues. Where the note on deliveries of alerts cannot be read, they are delivered again.
+
+"""
+DISKS = """## Disks
+
+| command | fault | operations that failed | stopped, with a sentence | in the end |
+|---|---|---|---|---|
+"""
+PROMISES = """
+## What else holds
+
+- **Kills.** A run that is killed at any moment resumes from its last checkpoint to the same bits
+  (`tests/chaos/test_kills.py`, with brokers `tests/chaos/test_broker_kills.py`, with alerts
+  `tests/chaos/test_alert_kills.py`).
+- **Hostile files.** Model files are checked as a whole before anything is built from them. `python -m tests.fuzz`
+  mutates model files, events, alerts, tables, arrays, images and messages of brokers; each case has 5 seconds, and ten
+  times the size of its file in memory beside 64 MB. What it ever found is in `tests/fuzz/seeds`.
+- **Bombs.** A line of a compressed text, an image in a zip file or an array in an `.npz` file may expand to 256 MB, or
+  to more if it is less than 100 times its compressed size. `STREAMGMM_MOST_BYTES` raises the limit.
+- **Links.** Links that lead out of a folder of images are not followed.
+- **Text from outside.** Terminals get no control characters. Ids that a spreadsheet would compute get an apostrophe in
+  front of them in CSV files; `streamgmm score --formulas` keeps them.
+- **Lost messages.** A Kafka topic or Redis stream that has removed messages before they were read stops the run, which
+  says how many; with `--bad-rows skip` it says so and continues.
+- **Threads.** Several threads may use one estimator. `partial_fit` and `save` take turns; `predict` and other questions
+  are answered by the model of one moment, before or after a `partial_fit` that is under way. Pickle an estimator
+  between two calls of `partial_fit`, not during one.
+- **Processes.** A forked process, and one that got a pickled estimator, continues on its own.
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", action="store_true", help="let every operation fail once; takes some minutes")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    text = INTRODUCTION + DISKS
+    with tempfile.TemporaryDirectory() as place:
+        source = write_rows(Path(place))
+        for command, settings in test_faults.COMMANDS.items():
+            whole = Path(place) / f"whole-{command}"
+            streamgmm(command, source, "--out", whole, *settings)
+            for number, fault in enumerate(FAULTS):
+                folder = Path(place) / f"{command}-{number}"
+                folder.mkdir()
+                most = 1000 if chosen.every else 4
+                tried, stopped = test_faults.fail_and_resume(command, fault, source, whole, folder, most)
+                if tried:
+                    text += f"| `{command}` | {fault} | {tried} | {stopped} | same bits |\n"
+        text += "\n## Sources, clocks and processes\n\n| disturbance | what happens |\n|---|---|\n"
+        for number, (what, disturb) in enumerate(DISTURBANCES.items()):
+            folder = Path(place) / str(number)
+            folder.mkdir()
+            text += f"| {what} | {disturb(folder)} |\n"
+    (ROOT / "docs" / "reliability.md").write_text(text + PROMISES)
+
+
+if __name__ == "__main__":
+    main()

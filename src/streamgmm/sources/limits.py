@@ -1,0 +1,67 @@
+"""Limits on what a small file may expand to."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from streamgmm.errors import SourceError
+
+VARIABLE = "STREAMGMM_MOST_BYTES"
+MOST_BYTES = 1 << 28
+SUSPICIOUS = 100  # times its compressed size: pictures and numbers do not compress so well
+
+
+def most_bytes() -> int:
+    """Return how much one line or one member of a compressed file may expand to: 256 MB, or what the user has set.
+
+    >>> most_bytes()
+    268435456
+    """
+    text = os.environ.get(VARIABLE, "")
+    if text and not text.isdecimal():
+        raise SourceError(f"{VARIABLE} is {text!r}; expected a number of bytes.")
+    return int(text) if text else MOST_BYTES
+
+
+def refuse_bomb(name: str, member: zipfile.ZipInfo) -> None:
+    """Raise ``SourceError`` for a member of a zip file that expands suspiciously.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file, for the message.
+    member : ZipInfo
+        What the file says about its member.
+    """
+    if member.file_size > max(most_bytes(), 0) and member.file_size > SUSPICIOUS * member.compress_size:
+        raise SourceError(
+            f"{member.filename} of {name} would expand from {member.compress_size:,} to {member.file_size:,} bytes. "
+            f"If that is right, set {VARIABLE} to a larger number."
+        )
+
+
+def bounded_lines(name: str, file: Any, count: int) -> list[bytes]:
+    """Return the next lines of a compressed text; raise ``SourceError`` for one that is too long.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file, for the message.
+    file : file
+        The text.
+    count : int
+        How many lines to return at most.
+    """
+    most = most_bytes()
+
+    def lines() -> Iterator[bytes]:
+        while line := file.readline(most + 1):
+            if len(line) > most:
+                raise SourceError(f"{name} has a line of more than {most:,} bytes. If that is right, raise {VARIABLE}.")
+            yield line
+
+    return list(islice(lines(), count))

@@ -1,0 +1,165 @@
+"""Tables, arrays and images, as sources read them; and messages of brokers, as their parser reads them."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from streamgmm.errors import SourceError
+from streamgmm.sources.base import ReadOptions
+from streamgmm.sources.message_parser import MessageParser
+from streamgmm.sources.messages import Messages
+from tests.fuzz.formats import Format, cut_bytes, flip_bytes, mutate_json
+from tests.fuzz.text_files import read_all
+
+
+@cache
+def _tables() -> list[pa.Table]:
+    rng = np.random.default_rng(0)
+    names = pa.array(rng.choice(["a", "b"], 40)).dictionary_encode()
+    vectors = pa.array(rng.normal(size=(40, 3)).tolist(), pa.list_(pa.float32()))
+    return [
+        pa.table({"a": rng.normal(size=40), "b": rng.integers(0, 9, 40), "name": names}),
+        pa.table({"v": vectors}),
+    ]
+
+
+@cache
+def parquet_examples() -> list[bytes]:
+    """Return tables of numbers, dictionaries and vectors in several groups of rows."""
+    found = []
+    for table in _tables():
+        for compression in ("snappy", "none"):
+            pq.write_table(table, buffer := io.BytesIO(), row_group_size=15, compression=compression)
+            found.append(buffer.getvalue())
+    return found
+
+
+@cache
+def arrow_examples() -> list[bytes]:
+    """Return the same tables as Arrow files."""
+    found = []
+    for table in _tables():
+        with pa.ipc.new_file(buffer := io.BytesIO(), table.schema) as writer:
+            writer.write_table(table, 15)
+        found.append(buffer.getvalue())
+    return found
+
+
+@cache
+def array_examples() -> list[bytes]:
+    """Return NumPy arrays of several types."""
+    found = []
+    for dtype in ("f8", "f4", "u1", ">i4"):
+        np.save(buffer := io.BytesIO(), np.arange(60).reshape(20, 3).astype(dtype))
+        found.append(buffer.getvalue())
+    return found
+
+
+def change_npy_header(rng: Random, content: bytes) -> bytes:
+    """Announce another shape or type."""
+    other = rng.choice(
+        (b"(20, 3)", b"(-1, 3)", b"(2, 30)", b"(20, 3, 99999999999)", b"(99999999999, 3)", b"()", b"(20,)")
+    )
+    content = content.replace(b"(20, 3)", other, 1)
+    return (
+        content.replace(b"<f8", rng.choice((b"|O8", b"<c8", b"<U2", b"|V8", b"<f2")), 1)
+        if rng.random() < 0.3
+        else content
+    )
+
+
+@cache
+def zip_examples() -> list[bytes]:
+    """Return zip files of images."""
+    rng = np.random.default_rng(0)
+    found = []
+    for mode, compression in (("L", zipfile.ZIP_STORED), ("RGB", zipfile.ZIP_DEFLATED)):
+        with zipfile.ZipFile(buffer := io.BytesIO(), "w", compression) as archive:
+            for i, suffix in enumerate(("png", "jpeg", "bmp", "gif")):
+                pixels = rng.integers(0, 256, (6, 5) if mode == "L" else (6, 5, 3), np.uint8)
+                Image.fromarray(pixels).save(image := io.BytesIO(), suffix)
+                archive.writestr(f"{i}.{suffix.replace('jpeg', 'jpg')}", image.getvalue())
+        found.append(buffer.getvalue())
+    return found
+
+
+def change_image_size(rng: Random, content: bytes) -> bytes:
+    """Announce another size in the header of a PNG."""
+    at = content.find(b"IHDR")
+    size = struct.pack(">II", *(rng.choice((0, 1, 5, 6, 65_000, 2**31 - 1)) for _ in range(2)))
+    return content[: at + 4] + size + content[at + 12 :] if at > 0 else content
+
+
+@cache
+def message_examples() -> list[bytes]:
+    """Return messages as one file: each with its length before it."""
+    x = np.random.default_rng(0).normal(size=(12, 3)).astype("<f4")
+    objects = [json.dumps(dict(zip("abc", map(float, row), strict=True))).encode() for row in x]
+    return [
+        _packed(objects),
+        _packed([json.dumps(row.tolist()).encode() for row in x]),
+        _packed([r.tobytes() for r in x]),
+    ]
+
+
+def _packed(messages: list[bytes]) -> bytes:
+    return b"".join(len(m).to_bytes(2, "little") + m for m in messages)
+
+
+def _unpacked(content: bytes) -> list[bytes]:
+    messages = []
+    while content:
+        size = int.from_bytes(content[:2], "little")
+        messages.append(content[2 : 2 + size])
+        content = content[2 + size :]
+    return messages
+
+
+def change_message(rng: Random, content: bytes) -> bytes:
+    """Change the value of a message, or send an empty, a shorter or a repeated one."""
+    messages = _unpacked(content) or [b""]
+    at = rng.randrange(len(messages))
+    kind = rng.randrange(5)
+    try:
+        value = json.loads(messages[at])
+    except (ValueError, RecursionError):
+        value = None
+    if kind < 3 and value is not None:
+        messages[at] = json.dumps(mutate_json(rng, value)).encode()[:60_000]
+    else:
+        messages[at] = rng.choice((b"", b"null", messages[0], messages[at][:-1], b"\x00" * 12, b"[" * 40_000))
+    return _packed(messages)
+
+
+def try_messages(path: Path) -> None:
+    """Parse messages as the sources of brokers do."""
+    values = _unpacked(path.read_bytes())
+    for options in (ReadOptions(), ReadOptions(skip_bad=True, missing=True), ReadOptions(skip_bad=True, id_column="a")):
+        parser, messages = MessageParser("topic", options), Messages()
+        messages.put(values, list(range(len(values))))
+        try:
+            parser.detect(values)
+            if parser.is_json is not None:
+                parser.chunk(messages, 0, {"row": len(values)}, str)
+        except SourceError:
+            continue
+
+
+BINARIES = (
+    Format("parquet", ".parquet", parquet_examples, (flip_bytes, flip_bytes, cut_bytes), read_all),
+    Format("arrow", ".arrow", arrow_examples, (flip_bytes, flip_bytes, cut_bytes), read_all),
+    Format("npy", ".npy", array_examples, (flip_bytes, cut_bytes, change_npy_header), read_all),
+    Format("images", ".zip", zip_examples, (flip_bytes, flip_bytes, cut_bytes, change_image_size), read_all),
+    Format("messages", ".bin", message_examples, (flip_bytes, cut_bytes, *3 * (change_message,)), try_messages),
+)

@@ -1,0 +1,10 @@
+"""All formats that are fuzzed, by name."""
+
+from __future__ import annotations
+
+from tests.fuzz.binary_files import BINARIES
+from tests.fuzz.formats import Format
+from tests.fuzz.model_files import MODELS
+from tests.fuzz.text_files import TEXTS
+
+FORMATS: dict[str, Format] = {form.name: form for form in (MODELS, *TEXTS, *BINARIES)}

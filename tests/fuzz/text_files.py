@@ -1,0 +1,172 @@
+"""Text: CSV and NDJSON as sources, events as the page reads them, alerts as a resumed run reads them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from streamgmm.errors import SourceError
+from streamgmm.sources import open_source
+from tests.fuzz.formats import DEEP, NASTY, Format, Mutation, cut_bytes, flip_bytes, mutate_json
+
+CELLS = (
+    *("", "NA", "nan", "inf", "-inf", "1e400", "1e-400", "0x10", "1_000", "١٢", "=1+1", "+1", '"', '""', '"a', "a\tb"),
+    *("\x00", "\x1b[2J", "\r", ";", "1;2", "9" * 400, "é", "\ufeff", "true", " 1 ", "1,5"),
+)
+
+
+@cache
+def csv_examples() -> list[bytes]:
+    """Return tables with and without heading, quotes, gaps and Windows line breaks."""
+    x = np.random.default_rng(0).normal(size=(30, 3)).round(3)
+    rows = "\n".join(",".join(map(str, row)) for row in x)
+    quoted = "\n".join(f'"id {i}",' + ",".join(f'"{v}"' for v in row) for i, row in enumerate(x))
+    texts = [f"a,b,c\n{rows}\n", rows, f"name,a,b,c\n{quoted}\n", f"a;b;c\n{rows.replace(',', ';')}\n"]
+    return [text.encode() for text in texts] + [texts[0].replace("\n", "\r\n").encode("utf-8-sig")]
+
+
+@cache
+def json_examples() -> list[bytes]:
+    """Return objects and arrays, one per line."""
+    x = np.random.default_rng(0).normal(size=(30, 3)).round(3).tolist()
+    objects = [{"id": f"n{i}", **dict(zip("abc", row, strict=True))} for i, row in enumerate(x)]
+    return ["".join(json.dumps(row) + "\n" for row in rows).encode() for rows in (x, objects)]
+
+
+@cache
+def event_examples() -> list[bytes]:
+    """Return the events of a run."""
+    from streamgmm.core.control import Check
+    from streamgmm.storage import events
+
+    checks = [Check(100 * i, -3.0 + 0.1 * i, -4.0, 2.0 / (i + 1), 0.1, 4, False) for i in range(20)]
+    kinds = ["start", *["check"] * 15, "drift", "checkpoint", "stop", "end"]
+    records = [events.record(kind, check, i * 0.5) for i, (kind, check) in enumerate(zip(kinds, checks, strict=True))]
+    return [events.lines(records).encode()]
+
+
+@cache
+def alert_examples() -> list[bytes]:
+    """Return the log of alerts of a run."""
+    alerts = [{"id": f"run:{i}", "state": "row", "run": "run", "row": i} for i in range(20)]
+    return [b'{"v": 1, "removed": 120}\n' + "".join(json.dumps(a) + "\n" for a in alerts).encode()]
+
+
+def change_cell(rng: Random, content: bytes) -> bytes:
+    """Replace a cell of a table."""
+    lines = content.split(b"\n")
+    at = rng.randrange(len(lines))
+    cells = lines[at].split(b",")
+    cells[rng.randrange(len(cells))] = rng.choice(CELLS).encode()
+    lines[at] = b",".join(cells)
+    return b"\n".join(lines)
+
+
+def change_line(rng: Random, content: bytes) -> bytes:
+    """Replace, repeat, remove, move or lengthen a line."""
+    lines = content.split(b"\n")
+    at = rng.randrange(len(lines))
+    kind = rng.randrange(6)
+    if kind == 0:
+        del lines[at]
+    elif kind == 1:
+        lines.insert(at, lines[rng.randrange(len(lines))])
+    elif kind == 2:
+        lines[at] = b",".join([lines[at]] * rng.choice((2, 50)))
+    elif kind == 3:
+        lines[at] = rng.choice(CELLS).encode()
+    elif kind == 4:
+        lines[at] = DEEP.encode()
+    else:
+        lines.insert(at, b"")
+    return b"\n".join(lines)
+
+
+def change_object(rng: Random, content: bytes) -> bytes:
+    """Change the JSON value of a line."""
+    lines = content.split(b"\n")
+    at = rng.randrange(len(lines))
+    try:
+        value = mutate_json(rng, json.loads(lines[at]))
+    except (ValueError, RecursionError):
+        value = rng.choice(NASTY)
+    lines[at] = json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf8", "surrogatepass")
+    return b"\n".join(lines)
+
+
+def read_all(path: Path) -> None:
+    """Read a source in its order and shuffled, with and without bad rows and gaps, and once from the middle."""
+    for options in ({}, {"skip_bad": True, "missing": True}, {"skip_bad": True, "id_column": "id"}):
+        try:
+            source = open_source(str(path), **options)
+            positions = [chunk.position for chunk in source.chunks()]
+            for position in positions[:1]:
+                list(source.chunks(json.loads(json.dumps(position))))
+            if source.seekable:
+                source.blocks()
+        except SourceError:
+            continue
+
+
+def try_compressed(path: Path) -> None:
+    """Read the same text from a compressed file, half of which is damaged."""
+    packed = path.with_name(f"{path.name}.gz")
+    content = gzip.compress(path.read_bytes(), 1, mtime=0)
+    number = sum(content) % len(content)
+    packed.write_bytes(content if number % 2 else content[:number] + bytes([number % 256]) + content[number + 1 :])
+    read_all(path)
+    read_all(packed)
+
+
+def try_events(path: Path) -> None:
+    """Show a run with these events on the page."""
+    from streamgmm.dashboard.follower import Follower
+    from streamgmm.storage import events
+
+    list(events.read(path))
+    folder = path.parent / "run"
+    folder.mkdir(exist_ok=True)
+    (folder / "events.jsonl").write_bytes(path.read_bytes())
+    follower = Follower(folder)
+    follower.poll()
+    assert follower.state
+    json.dumps(follower.history.points)
+
+
+def try_alerts(path: Path) -> None:
+    """Open a log of alerts as runs do that resume, then append and read."""
+    from streamgmm.errors import StreamGMMError
+    from streamgmm.storage.alert_log import ALERTS, AlertLog
+
+    for length in (None, 0, 300, 10_000):
+        (path.parent / ALERTS).write_bytes(path.read_bytes())
+        try:
+            log = AlertLog(path.parent, length)
+        except StreamGMMError:
+            continue
+        try:
+            log.append([b'{"id": "new"}\n'])
+            assert log.sync() == log.length
+            assert log.read(log.first, 10_000)[-1] == b'{"id": "new"}\n'
+            log.release(log.length, log.length)
+        finally:
+            log.close()
+
+
+def _text(name: str, suffix: str, examples: Callable[[], list[bytes]], *own: Mutation) -> Format:
+    trial = {"events": try_events, "alerts": try_alerts}.get(name, try_compressed)
+    return Format(name, suffix, examples, (flip_bytes, cut_bytes, change_line, *3 * own), trial)
+
+
+TEXTS = (
+    _text("csv", ".csv", csv_examples, change_cell),
+    _text("ndjson", ".ndjson", json_examples, change_object),
+    _text("events", ".jsonl", event_examples, change_object),
+    _text("alerts", ".ndjson", alert_examples, change_object),
+)
