@@ -165,3 +165,25 @@ def test_a_row_that_lacks_everything_is_skipped() -> None:
     seen = model.n_samples_seen_
     model.partial_fit(np.full((1, FEATURES), np.nan))
     assert (model.n_rows_skipped_, model.n_samples_seen_) == (1, seen)
+
+
+def test_a_frame_of_one_row_is_like_an_array() -> None:
+    pd = pytest.importorskip("pandas")
+    x, names = stream(1200), ["a", "b", "c", "d", "e"]
+    frame = pd.DataFrame(x, columns=names)
+    model, detector = mixture().partial_fit(frame[:900]), StreamingAnomalyDetector(mixture()).partial_fit(frame[:900])
+    for i in range(900, len(x)):
+        model.partial_fit(frame[i : i + 1])
+        detector.partial_fit(frame[i : i + 1])
+    assert_same_training(model.trainer_, mixture().partial_fit(x).trainer_)
+    whole = StreamingAnomalyDetector(mixture()).partial_fit(frame)
+    np.testing.assert_array_equal(detector.p_values(frame), whole.p_values(frame))
+    np.testing.assert_array_equal(model.score_samples(frame[5:6]), model.score_samples(frame)[5:6])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.partial_fit(frame[:1].rename(columns={"a": "z"}))
+    with pytest.raises(ValueError, match="same order"):
+        model.score_samples(frame[:1][names[::-1]])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.score_samples(x[:1])
+    model.partial_fit(frame[:1].astype({"a": object}))
+    assert model.n_samples_seen_ == len(x) + 1

@@ -9,8 +9,8 @@ With ``tol=None`` a gain must also exceed the noise of the loss between two chec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import inf, isnan, nan, sqrt
+from dataclasses import dataclass
+from math import inf, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +40,7 @@ class Schedule:
     drop_below: float = 0.0  # below this width samples no longer reach neighbours, so σ drops to its minimum at once
 
 
-@dataclass(frozen=True)
-class Annealing:
+class Annealing(NamedTuple):
     """State of the control. ``max_component`` is smoothed like the loss, for reports only."""
 
     sigma: float
@@ -60,7 +59,7 @@ def start(schedule: Schedule) -> Annealing:
 
 def reheat(schedule: Schedule, state: Annealing, sigma: float) -> Annealing:
     """Widen the smoothing to ``sigma`` and measure gains from here on."""
-    return replace(state, sigma=max(sigma, schedule.sigma_min), baseline=state.loss, last=None)
+    return state._replace(sigma=max(sigma, schedule.sigma_min), baseline=state.loss, last=None)
 
 
 class Smoothing(NamedTuple):
@@ -86,8 +85,11 @@ def level_of(state: Annealing) -> npt.NDArray[np.float64]:
 
 def with_level(state: Annealing, level: npt.NDArray[np.float64]) -> Annealing:
     """Return the state after the kernel has smoothed."""
-    samples, loss, top, variance, baseline = (None if isnan(value) else value for value in level.tolist())
-    return Annealing(state.sigma, int(samples or 0), loss, top, baseline, state.last, variance or 0.0)
+    samples, *values, variance, baseline = level.tolist()
+    loss, top = (None if value != value else value for value in values)
+    return Annealing(
+        state.sigma, int(samples), loss, top, None if baseline != baseline else baseline, state.last, variance
+    )
 
 
 def observe(
@@ -95,15 +97,14 @@ def observe(
 ) -> Annealing:
     """[E11] Update the smoothed loss with the mean losses of consecutive steps of ``batch_size`` samples each."""
     level = level_of(state)
-    settings = Smoothing.of(schedule)._asdict()
-    native.smooth_losses(level, (losses, max_components), batch_size=batch_size, **settings)
+    native.smooth_losses(level, (losses, max_components), batch_size, *Smoothing.of(schedule))
     return with_level(state, level)
 
 
 def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
     """[E12] End a period; also return whether σ has shrunk."""
     if state.loss is None or state.last is None or state.baseline is None:
-        return replace(state, last=state.loss), False
+        return state._replace(last=state.loss), False
     gain, scale = state.loss - state.last, state.last - state.baseline
     if schedule.baseline == "mean":
         scale = abs(scale)
@@ -119,4 +120,4 @@ def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
     sigma = schedule.shrink * state.sigma if stationary else state.sigma
     if sigma < max(schedule.sigma_min, schedule.drop_below):
         sigma = schedule.sigma_min
-    return replace(state, sigma=sigma, last=state.loss), stationary
+    return state._replace(sigma=sigma, last=state.loss), stationary

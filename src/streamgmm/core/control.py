@@ -6,7 +6,7 @@ It smooths the loss, narrows the annealing, detects drift, and counts which comp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +94,7 @@ class Control:
     @property
     def live(self) -> int:
         """Components that win at least a tenth of an even share of recent samples."""
-        return int((self.usage >= LIVE_SHARE / len(self.usage)).sum())
+        return int(np.count_nonzero(self.usage >= LIVE_SHARE / len(self.usage)))
 
     @property
     def samples_to_check(self) -> int:
@@ -103,20 +103,19 @@ class Control:
 
     def observe(self, steps: Steps, batch_size: int) -> bool:
         """Take in what steps report; return whether a check is due."""
-        before, period = self.samples, self.schedule.period
+        before, period = self.samples // self.schedule.period, self.schedule.period
         self._wins += steps.wins
-        report = (steps.losses, steps.max_components)
-        smooth_losses(self._level, report, batch_size=batch_size, **self._smoothing._asdict())
+        smooth_losses(self._level, (steps.losses, steps.max_components), batch_size, *self._smoothing)
         sum_above(self._above, steps.losses)
-        return self.samples // period > before // period
+        return self.samples // period > before
 
     def begin_check(self) -> bool:
         """Update usage and annealing; return whether σ has shrunk."""
         total = int(self._wins.sum())
         weight = min(1.0, total / (USAGE_SAMPLES * len(self.usage)))
         self.usage = (1 - weight) * self.usage + weight * self._wins / total
-        self._wins = np.zeros_like(self._wins)
-        self.annealing, shrunk = annealing.check(self.schedule, self.annealing)
+        self._wins[:] = 0
+        self._annealing, shrunk = annealing.check(self.schedule, self.annealing)  # which leaves the level as it is
         return shrunk
 
     def detect_drift(self, moved: bool) -> bool:
@@ -133,7 +132,7 @@ class Control:
             name: None if (value := getattr(now, name)) is None else value + added
             for name in ("loss", "max_component", "baseline", "last")
         }
-        self.annealing = replace(now, **moved)
+        self.annealing = now._replace(**moved)
         self._drift = drift.shift(self._drift, added)
 
     def reheat(self, sigma: float) -> None:
@@ -142,7 +141,8 @@ class Control:
 
     def check(self, learning_rate: float, shrunk: bool, drift: bool, offset: float = 0.0) -> Check:
         """Return the current figures; ``offset`` is added to losses."""
-        loss, top = self.annealing.loss, self.annealing.max_component
+        now = self.annealing
+        loss, top = now.loss, now.max_component
         return Check(
             samples=self.samples,
             loss=float("nan") if loss is None else loss + offset,
@@ -164,7 +164,11 @@ class Control:
 
     def facts(self) -> dict[str, Any]:
         """Return everything but tensors as plain data."""
-        return {"schedule": asdict(self.schedule), "annealing": asdict(self.annealing), "drift": asdict(self._drift)}
+        return {
+            "schedule": asdict(self.schedule),
+            "annealing": self.annealing._asdict(),
+            "drift": self._drift._asdict(),
+        }
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return every array by name."""

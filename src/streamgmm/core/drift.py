@@ -6,8 +6,8 @@ beyond the noise of that mean that lasts is a drift; a burst of outliers is none
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import inf, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,7 @@ NOTICED = 300  # rows within which a change is to be noticed, or two periods
 FARTHEST, FARTHEST_NOISE = 3.0, 12.0  # deviations, and standard errors, below the mean: lower losses count as this
 
 
-@dataclass(frozen=True)
-class DriftState:
+class DriftState(NamedTuple):
     """The loss at recent checks; ``checks`` counts them from the end of annealing or the last alarm."""
 
     checks: int = 0
@@ -45,7 +44,7 @@ def sums_of(state: DriftState) -> npt.NDArray[np.float64]:
 def with_sums(state: DriftState, sums: npt.NDArray[np.float64]) -> DriftState:
     """Return the state after the kernel has summed."""
     _, steps, total, squares = sums.tolist()
-    return replace(state, steps=int(steps), total=total, squares=squares)
+    return state._replace(steps=int(steps), total=total, squares=squares)
 
 
 def detect(schedule: Schedule, recent: DriftState, now: Annealing) -> tuple[DriftState, bool]:
@@ -78,4 +77,4 @@ def shift(state: DriftState, added: float) -> DriftState:
     """Add a constant to all losses."""
     if state.floor is None:
         return state
-    return replace(state, loss=state.loss + added if state.checks else 0.0, floor=state.floor + added)
+    return state._replace(loss=state.loss + added if state.checks else 0.0, floor=state.floor + added)

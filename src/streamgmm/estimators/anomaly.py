@@ -346,7 +346,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         if checks is None:
             return False
         drift = any(check.drift for check in checks)
-        if self._monitor.add_row(X, self.mixture_.trainer_, drift=drift):
+        row = np.ascontiguousarray(X)
+        if self._monitor.add_row(row, self.mixture_.trainer_, drift=drift):
             self._set_offset()
         return True
 

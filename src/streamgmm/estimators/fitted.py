@@ -267,27 +267,34 @@ class FittedMixture:
         refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps)
         return rows
 
-    def _row_trainer(self, X: object) -> Trainer | None:
-        """Return the trainer if validation has nothing to say about X, should it be a plain row: an array (1, D)."""
+    def _plain_row(self, X: Any) -> tuple[Trainer, npt.NDArray[Any]] | None:
+        """Return the trainer, and what may be a plain row: an array (1, D) that validation has nothing to say about."""
         own = vars(self)
-        if type(X) is not np.ndarray or "feature_names_in_" in own or own["n_jobs"] not in (None, 1):
+        trainer, names = own.get("_trainer"), own.get("feature_names_in_")
+        if trainer is None or own["n_jobs"] not in (None, 1):
             return None
-        return own.get("_trainer")
+        if names is None:
+            return (trainer, X) if type(X) is np.ndarray else None
+        if type(X).__name__ == "DataFrame" and len(X) == 1 and list(X.columns) == names.tolist():
+            return trainer, np.ascontiguousarray(X.to_numpy())
+        return None
 
     def _score_row(self, X: Any) -> tuple[float, float, int] | None:
         """Return log-likelihood, max-component value and winner of one plain row; None for everything else."""
-        trainer = self._row_trainer(X)
-        if trainer is None:
+        found = self._plain_row(X)
+        if found is None:
             return None
+        trainer, row = found
         with lock_of(self):
-            return trainer.score_row(X)
+            return trainer.score_row(row)
 
     def _learn_row(self, X: Any) -> Sequence[Check] | None:
         """Learn one plain row as ever, and return the check that fell due, if any; None for everything else."""
-        trainer = self._row_trainer(X)
-        if trainer is None or self.engine is not None or fixed_values(self) != self._begun_with:
+        found = self._plain_row(X)
+        if found is None or self.engine is not None or fixed_values(self) != self._begun_with:
             return None
-        return trainer.feed_row(X)
+        trainer, row = found
+        return trainer.feed_row(row)
 
     def _saved(self) -> SavedModel:
         """Everything that goes into a file."""

@@ -248,14 +248,18 @@ class Scores(NamedTuple):
     winner: npt.NDArray[np.int64]
 
 
-def smooth_losses(state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, npt.ArrayLike], **settings: Any) -> None:
+def smooth_losses(
+    state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, npt.ArrayLike], batch_size: float, *settings: Any
+) -> None:
     """[E11] Smooth losses and max-component values of consecutive steps over time.
 
     INOUT state (5,): samples, loss, max_component, variance, baseline; NaN while unknown. IN report: losses and
-    max-component values. Settings: batch_size, period, opening, robust, farthest; see ``core.annealing``.
+    max-component values. Settings: period, opening, robust, farthest; see ``core.annealing.Smoothing``.
     """
-    losses, tops = (np.ascontiguousarray(values, dtype=np.float64) for values in report)
-    _native.smooth_losses(state, losses, tops, **settings)
+    losses, tops = report
+    _native.smooth_losses(
+        state, np.ascontiguousarray(losses, np.float64), np.ascontiguousarray(tops, np.float64), batch_size, *settings
+    )
 
 
 def sum_above(state: npt.NDArray[np.float64], losses: npt.ArrayLike) -> None:
