@@ -100,8 +100,8 @@ class Standardisation:
 
     def begin(self, main: Replica, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Rows, Shares]:
         """Take the first frame from the first rows, and given parameters into it; return the rows, to be learned."""
-        rows, shares = self._first.rows.copy(), self._first.shares.copy()
-        self._first.clear()
+        rows, shares = self._first.rows, self._first.shares
+        self._first = PartialBatch(rows.shape[1], rows.dtype, LONGEST_WARM_UP)  # these may be large: none is copied
         self._frame = Frame.start(rows, main.parameters.dtype)
         main.frame = self._frame.values
         self._set_prior(main, self._frame.varies)

@@ -253,7 +253,9 @@ class Diagonal(Covariance):
                 "variances": lambda values: values * factor**2,
             }
             for name in tensors.layout:
-                moved[name][:, moves] = changed[name](moved[name][:, moves].astype(np.float64))
+                values = moved[name]
+                for part in row_blocks(values):
+                    values[part, moves] = changed[name](values[part, moves].astype(np.float64))
         return moved
 
     def set_components(
