@@ -7,7 +7,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bench import alternatives, coupled, latency, page, report, steps, streams, threads
+from bench import alternatives, coupled, latency, page, report, single_rows, start_up, steps, streams, threads
 
 GROUPS = {
     "memory": threads.memory,  # first, because it measures the peak of the whole process
@@ -20,7 +20,9 @@ GROUPS = {
     "coupled": coupled.coupled,
     "threads": threads.two_threads,
     "streams": streams.sources,
-    "latency": latency.one_row,
+    "rows": single_rows.rows_and_small_models,
+    "latency": latency.through_pipes,
+    "start": start_up.start_up,
     "page": page.page_cost,
     "race": alternatives.until_as_good,
 }

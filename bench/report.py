@@ -27,6 +27,12 @@ ORDER = [
     "Two threads",
     "Training from a stream",
     "The live page",
+    "One row a call, K=16, D=12",
+    "One row a call, K=8, D=10",
+    "Data frames",
+    "Small models in chunks",
+    "One row through a pipe",
+    "Start-up",
     "Batches and rules",
     "Memory",
 ]

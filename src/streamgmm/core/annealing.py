@@ -9,8 +9,9 @@ With ``tol=None`` a gain must also exceed the noise of the loss between two chec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import inf, isnan, nan, sqrt
+from dataclasses import dataclass
+from math import inf, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +40,7 @@ class Schedule:
     drop_below: float = 0.0  # below this width samples no longer reach neighbours, so σ drops to its minimum at once
 
 
-@dataclass(frozen=True)
-class Annealing:
+class Annealing(NamedTuple):
     """State of the control. ``max_component`` is smoothed like the loss, for reports only."""
 
     sigma: float
@@ -59,35 +59,52 @@ def start(schedule: Schedule) -> Annealing:
 
 def reheat(schedule: Schedule, state: Annealing, sigma: float) -> Annealing:
     """Widen the smoothing to ``sigma`` and measure gains from here on."""
-    return replace(state, sigma=max(sigma, schedule.sigma_min), baseline=state.loss, last=None)
+    return state._replace(sigma=max(sigma, schedule.sigma_min), baseline=state.loss, last=None)
+
+
+class Smoothing(NamedTuple):
+    """Settings by which the kernel smooths losses; see ``native.smooth_losses``."""
+
+    period: float
+    opening: float
+    robust: bool
+    farthest: float = FARTHEST
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Smoothing:
+        """Return the smoothing that a schedule asks for."""
+        robust = schedule.baseline == "mean"
+        return cls(schedule.period, max(1, schedule.period // 10) if robust else 1, robust)
+
+
+def level_of(state: Annealing) -> npt.NDArray[np.float64]:
+    """Return what the kernel smooths: samples, loss, max_component, variance and baseline, NaN while unknown."""
+    known = (state.samples, state.loss, state.max_component, state.variance, state.baseline)
+    return np.array([nan if value is None else value for value in known], dtype=np.float64)
+
+
+def with_level(state: Annealing, level: npt.NDArray[np.float64]) -> Annealing:
+    """Return the state after the kernel has smoothed."""
+    samples, *values, variance, baseline = level.tolist()
+    loss, top = (None if value != value else value for value in values)
+    return Annealing(
+        state.sigma, int(samples), loss, top, None if baseline != baseline else baseline, state.last, variance
+    )
 
 
 def observe(
     schedule: Schedule, state: Annealing, losses: npt.ArrayLike, max_components: npt.ArrayLike, batch_size: int
 ) -> Annealing:
     """[E11] Update the smoothed loss with the mean losses of consecutive steps of ``batch_size`` samples each."""
-    robust = schedule.baseline == "mean"
-    known = (state.samples, state.loss, state.max_component, state.variance, state.baseline)
-    now = np.array([nan if value is None else value for value in known], dtype=np.float64)
-    native.smooth_losses(
-        now,
-        (losses, max_components),
-        batch_size=batch_size,
-        period=schedule.period,
-        opening=max(1, schedule.period // 10) if robust else 1,
-        robust=robust,
-        farthest=FARTHEST,
-    )
-    samples, loss, top, variance, baseline = (None if isnan(value) else value for value in now.tolist())
-    return replace(
-        state, samples=int(samples or 0), loss=loss, max_component=top, baseline=baseline, variance=variance or 0.0
-    )
+    level = level_of(state)
+    native.smooth_losses(level, (losses, max_components), batch_size, *Smoothing.of(schedule))
+    return with_level(state, level)
 
 
 def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
     """[E12] End a period; also return whether σ has shrunk."""
     if state.loss is None or state.last is None or state.baseline is None:
-        return replace(state, last=state.loss), False
+        return state._replace(last=state.loss), False
     gain, scale = state.loss - state.last, state.last - state.baseline
     if schedule.baseline == "mean":
         scale = abs(scale)
@@ -103,4 +120,4 @@ def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
     sigma = schedule.shrink * state.sigma if stationary else state.sigma
     if sigma < max(schedule.sigma_min, schedule.drop_below):
         sigma = schedule.sigma_min
-    return replace(state, sigma=sigma, last=state.loss), stationary
+    return state._replace(sigma=sigma, last=state.loss), stationary

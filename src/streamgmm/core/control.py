@@ -6,17 +6,17 @@ It smooths the loss, narrows the annealing, detects drift, and counts which comp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core import annealing, drift
-from streamgmm.core.annealing import Annealing, Schedule
+from streamgmm.core.annealing import Annealing, Schedule, Smoothing
 from streamgmm.core.drift import DriftState
 from streamgmm.core.state import require_range
-from streamgmm.native import Steps
+from streamgmm.native import Steps, Tally, smooth_losses, sum_above
 
 USAGE_SAMPLES = 50  # samples per component over which a component's share of wins is averaged
 LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
@@ -48,29 +48,53 @@ class Control:
 
     def __init__(self, schedule: Schedule, n_components: int) -> None:
         self.schedule = schedule
-        self.annealing: Annealing = annealing.start(schedule)
+        self._smoothing = Smoothing.of(schedule)
+        self.annealing = annealing.start(schedule)
         self._drift = DriftState()
         self._wins = np.zeros(n_components, np.int64)
         self.usage = np.full(n_components, 1 / n_components)
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         """Take copies: joblib hands over large arrays as memory maps that cannot be written."""
-        vars(self).update(values, _wins=values["_wins"].copy())
+        vars(self).update(values, **{name: values[name].copy() for name in ("_wins", "_level", "_above")})
+
+    @property
+    def annealing(self) -> Annealing:
+        """State of the annealing; the kernel smooths its losses in an array."""
+        return annealing.with_level(self._annealing, self._level)
+
+    @annealing.setter
+    def annealing(self, state: Annealing) -> None:
+        self._annealing, self._level = state, annealing.level_of(state)
+
+    @property
+    def _drift(self) -> DriftState:
+        """State of the drift detection; the kernel sums its losses in an array."""
+        return drift.with_sums(self._watched, self._above)
+
+    @_drift.setter
+    def _drift(self, state: DriftState) -> None:
+        self._watched, self._above = state, drift.sums_of(state)
+
+    @property
+    def tally(self) -> Tally:
+        """What single steps change here; it holds until the next check."""
+        return Tally(self._level, self._above, self._wins, *self._smoothing)
 
     @property
     def samples(self) -> int:
         """Samples learned."""
-        return self.annealing.samples
+        return int(self._level[0])
 
     @property
     def sigma(self) -> float:
         """Width of the annealing."""
-        return self.annealing.sigma
+        return self._annealing.sigma
 
     @property
     def live(self) -> int:
         """Components that win at least a tenth of an even share of recent samples."""
-        return int((self.usage >= LIVE_SHARE / len(self.usage)).sum())
+        return int(np.count_nonzero(self.usage >= LIVE_SHARE / len(self.usage)))
 
     @property
     def samples_to_check(self) -> int:
@@ -79,21 +103,19 @@ class Control:
 
     def observe(self, steps: Steps, batch_size: int) -> bool:
         """Take in what steps report; return whether a check is due."""
-        before, period = self.samples, self.schedule.period
+        before, period = self.samples // self.schedule.period, self.schedule.period
         self._wins += steps.wins
-        self.annealing = annealing.observe(
-            self.schedule, self.annealing, steps.losses, steps.max_components, batch_size
-        )
-        self._drift = drift.observe(self._drift, steps.losses)
-        return self.samples // period > before // period
+        smooth_losses(self._level, (steps.losses, steps.max_components), batch_size, *self._smoothing)
+        sum_above(self._above, steps.losses)
+        return self.samples // period > before
 
     def begin_check(self) -> bool:
         """Update usage and annealing; return whether σ has shrunk."""
         total = int(self._wins.sum())
         weight = min(1.0, total / (USAGE_SAMPLES * len(self.usage)))
         self.usage = (1 - weight) * self.usage + weight * self._wins / total
-        self._wins = np.zeros_like(self._wins)
-        self.annealing, shrunk = annealing.check(self.schedule, self.annealing)
+        self._wins[:] = 0
+        self._annealing, shrunk = annealing.check(self.schedule, self.annealing)  # which leaves the level as it is
         return shrunk
 
     def detect_drift(self, moved: bool) -> bool:
@@ -110,7 +132,7 @@ class Control:
             name: None if (value := getattr(now, name)) is None else value + added
             for name in ("loss", "max_component", "baseline", "last")
         }
-        self.annealing = replace(now, **moved)
+        self.annealing = now._replace(**moved)
         self._drift = drift.shift(self._drift, added)
 
     def reheat(self, sigma: float) -> None:
@@ -119,7 +141,8 @@ class Control:
 
     def check(self, learning_rate: float, shrunk: bool, drift: bool, offset: float = 0.0) -> Check:
         """Return the current figures; ``offset`` is added to losses."""
-        loss, top = self.annealing.loss, self.annealing.max_component
+        now = self.annealing
+        loss, top = now.loss, now.max_component
         return Check(
             samples=self.samples,
             loss=float("nan") if loss is None else loss + offset,
@@ -141,7 +164,11 @@ class Control:
 
     def facts(self) -> dict[str, Any]:
         """Return everything but tensors as plain data."""
-        return {"schedule": asdict(self.schedule), "annealing": asdict(self.annealing), "drift": asdict(self._drift)}
+        return {
+            "schedule": asdict(self.schedule),
+            "annealing": self.annealing._asdict(),
+            "drift": self._drift._asdict(),
+        }
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return every array by name."""

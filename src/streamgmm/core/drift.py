@@ -6,10 +6,10 @@ beyond the noise of that mean that lasts is a drift; a burst of outliers is none
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import inf, sqrt
-from typing import Any
+from math import inf, nan, sqrt
+from typing import NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.annealing import Annealing, Schedule
@@ -22,8 +22,7 @@ NOTICED = 300  # rows within which a change is to be noticed, or two periods
 FARTHEST, FARTHEST_NOISE = 3.0, 12.0  # deviations, and standard errors, below the mean: lower losses count as this
 
 
-@dataclass(frozen=True)
-class DriftState:
+class DriftState(NamedTuple):
     """The loss at recent checks; ``checks`` counts them from the end of annealing or the last alarm."""
 
     checks: int = 0
@@ -37,16 +36,15 @@ class DriftState:
     squares: float = 0.0  # of differences from the floor, whose rounding errors are small
 
 
-def observe(state: DriftState, losses: npt.NDArray[Any]) -> DriftState:
-    """Take in the losses of steps of the present period."""
-    if state.floor is None:
-        return state
-    floor, total, squares = state.floor, state.total, state.squares
-    for loss in losses.tolist():  # one after the other, so that chunks leave no trace in the rounding
-        above = max(loss - floor, 0.0)
-        total += above
-        squares += above * above
-    return replace(state, steps=state.steps + len(losses), total=total, squares=squares)
+def sums_of(state: DriftState) -> npt.NDArray[np.float64]:
+    """Return what the kernel sums: floor (NaN for none), steps, total and squares."""
+    return np.array([nan if state.floor is None else state.floor, state.steps, state.total, state.squares])
+
+
+def with_sums(state: DriftState, sums: npt.NDArray[np.float64]) -> DriftState:
+    """Return the state after the kernel has summed."""
+    _, steps, total, squares = sums.tolist()
+    return state._replace(steps=int(steps), total=total, squares=squares)
 
 
 def detect(schedule: Schedule, recent: DriftState, now: Annealing) -> tuple[DriftState, bool]:
@@ -79,4 +77,4 @@ def shift(state: DriftState, added: float) -> DriftState:
     """Add a constant to all losses."""
     if state.floor is None:
         return state
-    return replace(state, loss=state.loss + added if state.checks else 0.0, floor=state.floor + added)
+    return state._replace(loss=state.loss + added if state.checks else 0.0, floor=state.floor + added)

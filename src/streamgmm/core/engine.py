@@ -19,7 +19,8 @@ from streamgmm.core.state import Named, State, require_range
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
-    from streamgmm.core.rules.base import Context, Rule
+    from streamgmm.core.rules.base import Rule
+    from streamgmm.core.rules.context import Context
 
 
 @dataclass
@@ -135,6 +136,7 @@ class Engine(ABC):
     """
 
     name: ClassVar[str]
+    at_once: ClassVar[bool] = False  # whether steps run on ``main`` as they come
 
     def settings(self) -> dict[str, Any]:
         """Return the engine as plain data, for files."""

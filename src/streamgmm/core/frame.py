@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.rows import LIMITS
-from streamgmm.core.scaling import column_blocks, without_absurd_rows
+from streamgmm.core.scaling import blocks_without_absurd_rows
 from streamgmm.core.state import require_range
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, Floats, aligned_copy
 
@@ -69,7 +69,7 @@ class Frame:
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
         """Return the frame that the first rows (N, D) suggest; NaN, extreme values and absurd rows are ignored."""
         count, unusual, mean, variance, kurtosis, sign, usual = np.hstack(
-            [_first_statistics(columns) for columns in column_blocks(without_absurd_rows(rows))]
+            [_first_statistics(columns) for columns in blocks_without_absurd_rows(rows)]
         )
         values = np.zeros((FRAME_ROWS, len(mean)), dtype)
         values[1], values[3] = sign, usual

@@ -193,6 +193,20 @@ class Mixture(MixtureView):
             found = found._replace(log_likelihood=found.log_likelihood - lost, max_component=found.max_component - lost)
         return found
 
+    def score_row(self, row: npt.NDArray[Any], gaps: bool = False) -> tuple[float, float, int] | None:
+        """Return what ``scores`` does for one plain row (1, D), as numbers; None if ``scores`` must.
+
+        Parameters
+        ----------
+        row : array of shape (1, D)
+            The row, in the float type of the mixture.
+        gaps : bool, default=False
+            Whether NaN may mark a feature that the row does not have.
+        """
+        if len(self._constant):
+            return None
+        return self._parameters.kind.score_row(self._parameters, row, gaps)
+
     def _differing(self, x: npt.ArrayLike, factor: float) -> npt.NDArray[np.bool_]:
         """Tell where rows differ in features that never varied: (N, number of such features)."""
         values = np.asarray(x)[:, self._constant]

@@ -81,19 +81,32 @@ def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(far, np.nan, rows)
 
 
-def without_absurd_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def blocks_without_absurd_rows(rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
     """Replace extreme values by NaN, and all values of rows that are extreme in half of the features that vary.
 
-    Where all other rows are equal, nothing tells that the values of such a row are extreme.
+    Where all other rows are equal, nothing tells that the values of such a row are extreme. Yield blocks of columns:
+    the whole would take several times the memory of the rows.
     """
-    known = np.hstack([without_extremes(columns) for columns in column_blocks(rows)])
-    extreme = np.isnan(known) & ~np.isnan(rows)
-    if (suspect := extreme.any(1)).any() and not suspect.all():
-        others = known[~suspect]
-        varies = np.fmin.reduce(others) < np.fmax.reduce(others)  # false for features without any value
-        if varies.any():
-            known[extreme[:, varies].mean(1) >= 0.5] = np.nan
-    return known
+    suspect = np.zeros(len(rows), np.bool_)
+    for columns in column_blocks(rows):
+        suspect |= _extreme(columns).any(1)
+    absurd = np.zeros(len(rows), np.bool_)
+    if suspect.any() and not suspect.all():
+        counts, features = np.zeros(len(rows), np.int64), 0
+        for columns in column_blocks(rows):
+            others = without_extremes(columns)[~suspect]
+            varies = np.fmin.reduce(others) < np.fmax.reduce(others)  # false for features without any value
+            counts += _extreme(columns)[:, varies].sum(1)
+            features += int(varies.sum())
+        absurd = (counts >= 0.5 * features) & (features > 0)
+    for columns in column_blocks(rows):
+        known = without_extremes(columns)
+        known[absurd] = np.nan
+        yield known
+
+
+def _extreme(columns: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    return np.isnan(without_extremes(columns)) & ~np.isnan(columns)
 
 
 def _quantiles(rows: npt.NDArray[np.float64], shares: tuple[float, ...]) -> list[npt.NDArray[np.float64]]:

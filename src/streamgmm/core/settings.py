@@ -133,19 +133,21 @@ class Settings:
     def make_parameters(self, n_features: int, dtype: np.dtype[Any], rng: np.random.Generator) -> Parameters:
         """Return the parameters to start from: random means unless the settings give some."""
         shape = (self.n_components, n_features)
-        means = rng.uniform(-self.mean_range, self.mean_range, shape)
+        means = np.empty(shape, dtype)
+        for row in means:  # one at a time: double precision takes twice the memory
+            row[:] = rng.uniform(-self.mean_range, self.mean_range, n_features)
         weights = np.full(self.n_components, 1 / self.n_components)
         precisions = None
         if self.scale == "auto":  # given parameters are in the units of the rows: they wait for the first frame
-            return Parameters(self.kind, self.kind.initial(means.astype(dtype), None, DEFAULT_CAP), logits_of(weights))
+            return Parameters(self.kind, self.kind.initial(means, None, DEFAULT_CAP), logits_of(weights))
         if self.means_init is not None:
-            means = _given("means_init", self.means_init, shape)
+            means = _given("means_init", self.means_init, shape).astype(dtype)
         if self.precisions_init is not None:
             precisions = _given("precisions_init", self.precisions_init)
             _warn_of_cap(precisions, self.precision_max or inf)
         if self.weights_init is not None:
             weights = _given("weights_init", self.weights_init, shape[:1])
-        values = self.kind.initial(means.astype(dtype), precisions, self.precision_max or DEFAULT_CAP)
+        values = self.kind.initial(means, precisions, self.precision_max or DEFAULT_CAP)
         return Parameters(self.kind, values, logits_of(weights))
 
     def given_parameters(self, n_features: int) -> dict[str, npt.NDArray[np.float64]]:

@@ -100,8 +100,8 @@ class Standardisation:
 
     def begin(self, main: Replica, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Rows, Shares]:
         """Take the first frame from the first rows, and given parameters into it; return the rows, to be learned."""
-        rows, shares = self._first.rows.copy(), self._first.shares.copy()
-        self._first.clear()
+        rows, shares = self._first.rows, self._first.shares
+        self._first = PartialBatch(rows.shape[1], rows.dtype, LONGEST_WARM_UP)  # these may be large: none is copied
         self._frame = Frame.start(rows, main.parameters.dtype)
         main.frame = self._frame.values
         self._set_prior(main, self._frame.varies)
@@ -240,6 +240,8 @@ class Standardisation:
         """Return parameters in the units of the rows, with the variances that components really have."""
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)
         inner, kind = main.parameters.copy(), main.parameters.kind
+        if self.answer_into(main, inner):
+            return inner
         if self._frame is None:  # nothing is learned yet: one Gaussian for all rows
             values = kind.initial(np.zeros_like(inner.means), None, 1.0)
             inner = Parameters(kind, values, np.zeros(len(inner)))
@@ -251,6 +253,12 @@ class Standardisation:
         tensors = kind.reframe(inner.tensors, -frame.shift * frame.unit, 1 / frame.unit)
         kind.fix_features(tensors, ~frame.varies, frame.shift)
         return Parameters(kind, tensors.named(), inner.logits)
+
+    def answer_into(self, main: Replica, out: Parameters) -> bool:
+        """Set ``out`` to parameters in the units of the rows, if the rule can do so at once."""
+        if self._frame is None:
+            return False
+        return self.rule.answer(main.state, main.parameters, self._frame.values, self._bounds, out)
 
     @property
     def constants(self) -> npt.NDArray[np.float64] | None:

@@ -26,14 +26,14 @@ from streamgmm.core.settings import DEFAULT_CAP, Settings
 from streamgmm.core.standardisation import Standardisation, bounds_of_samples
 from streamgmm.core.state import Named
 from streamgmm.core.tensors import Tensors
-from streamgmm.core.training_rounds import TrainingRounds
+from streamgmm.core.training_rows import TrainingRows
 from streamgmm.native import TYPICAL_NUMBERS, Rows, Samples, Steps
 
 NO_INITS: dict[str, Any] = {"weights_init": None, "means_init": None, "precisions_init": None}
 REHEATED = 0.2  # width after a drift, as a share of the widest
 
 
-class Trainer(TrainingRounds):
+class Trainer(TrainingRows):
     """Trains a mixture, one chunk at a time.
 
     Parameters
@@ -131,6 +131,7 @@ class Trainer(TrainingRounds):
         if rows.dtype != np.uint8:
             rows, factor = rows.astype(self.dtype, copy=False), 1.0
             rows, shares = self._skip_empty(rows, shares)
+        self._forget()
         if self._standard is not None and self._standard.warming_up:
             taken = self._standard.take(rows, factor, shares)
             if not self._standard.ready:
@@ -173,6 +174,7 @@ class Trainer(TrainingRounds):
 
     def settle(self) -> None:
         """Make the parameters show everything learned so far."""
+        self._forget()
         self.engine.settle(self.rule, self._main, self._engine_state, self._bounds)
 
     def flush(self) -> list[Check]:
@@ -224,15 +226,6 @@ class Trainer(TrainingRounds):
         self.n_skipped += len(rows) - int(known.sum())
         return rows[known], None if shares is None else shares[known]
 
-    def _samples(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> Samples:
-        gaps = bool(self.settings.allow_nan)
-        typical = self._main.typical_loss if self.parameters.kind.bounds_influence else None
-        samples = Samples(rows, self.batch_size, factor, gaps, shares, typical)
-        if self._standard is None:
-            return samples
-        turn = self._standard.turn(self._control.samples // self.batch_size)
-        return samples._replace(frame=self._main.frame, turn=turn)
-
     def _samples_to_check(self) -> int:
         """Count the samples of the whole steps up to and including the one that completes the period."""
         return -(-self._control.samples_to_check // self.batch_size) * self.batch_size
@@ -245,6 +238,7 @@ class Trainer(TrainingRounds):
         return [self._check()] if self._control.observe(steps, samples.batch_size) else []
 
     def _check(self) -> Check:
+        self._forget()
         shrunk = self._control.begin_check()
         context, moved = self._context(shrunk), False
         if not self.engine.skips_check(self.rule, self._main, self._engine_state, context):
@@ -274,6 +268,7 @@ class Trainer(TrainingRounds):
         self.rule.reheat(self._main.state, self.parameters, self._context())
 
     def _end_round(self) -> None:
+        self._forget()
         self.engine.end_round(self.rule, self._main, self._engine_state, self._bounds)
 
     def _context(self, shrunk: bool = False) -> Context:

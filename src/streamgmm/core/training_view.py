@@ -20,6 +20,8 @@ from streamgmm.core.settings import Settings
 from streamgmm.core.standardisation import Standardisation
 from streamgmm.native import Rows
 
+KEPT = ("_answer", "_row_answer", "_row_answer_holds", "_row_steps")  # to save time, until the training changes
+
 
 class TrainingView(ABC):
     """The figures of a `Trainer`, which learns; nothing here changes anything."""
@@ -32,6 +34,19 @@ class TrainingView(ABC):
     _engine_state: Any
     _pending: PartialBatch
     _standard: Standardisation | None
+    _answer: Mixture | None = None  # until the training changes
+    _row_answer: Mixture | None = None  # the same for single rows: nobody else sees it, and it is written to
+    _row_answer_holds: bool = False
+    _row_steps: Any = None  # prepared steps of single rows; None if there are none yet, False if there never are any
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in KEPT}
+
+    def _forget(self) -> None:
+        """Drop what no longer holds, because the training changes."""
+        self._answer = self._row_answer = None
+        if self._row_steps:
+            self._row_steps = None
 
     def _context(self, shrunk: bool = False) -> Context:
         """What a rule may look at."""
@@ -45,9 +60,13 @@ class TrainingView(ABC):
     @property
     def mixture(self) -> Mixture:
         """A view of the live parameters, in the units of the rows. Use it immediately: training changes it."""
-        if self._standard is None:
-            return Mixture.view(self._main.parameters)
-        return Mixture.view(self._standard.answer(self._main, self._context()), self._standard.constants)
+        if self._answer is None:
+            if self._standard is None:
+                self._answer = Mixture.view(self._main.parameters)
+            else:
+                answer = self._standard.answer(self._main, self._context())
+                self._answer = Mixture.view(answer, self._standard.constants)
+        return self._answer
 
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """Return the mixture, in the units of the rows, as arrays that do not change any more."""

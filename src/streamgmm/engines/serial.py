@@ -16,6 +16,7 @@ class Serial(Engine):
     """Takes every step on the calling thread; a round is a single call."""
 
     name: ClassVar[str] = "serial"
+    at_once: ClassVar[bool] = True
 
     def advance(self, rule: Rule[Any], main: Replica, state: None, work: Work) -> Steps:
         return rule.advance(main.state, main.parameters, work)

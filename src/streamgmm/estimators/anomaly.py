@@ -16,9 +16,9 @@ from streamgmm.core.explanation import Reason
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.rules.natural import anomaly_rule
 from streamgmm.errors import ModelFileError
-from streamgmm.estimators.locks import one_at_a_time
-from streamgmm.estimators.mixture import FIXED, StreamingGaussianMixture
-from streamgmm.estimators.validation import refuse_changes, warn_of_scaling
+from streamgmm.estimators.locks import lock_of, one_at_a_time
+from streamgmm.estimators.mixture import StreamingGaussianMixture
+from streamgmm.estimators.validation import FIXED, fixed_values, refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts
 from streamgmm.monitoring import Judge, Monitor, Verdict, calibrate_on_usual
 from streamgmm.storage import load_model, save_model
@@ -71,6 +71,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     _doc_link_template = "https://streamgmm.readthedocs.io/en/stable/api/{estimator_name}.html"
     novelty = True
     _monitor: Monitor
+    _checked: tuple[Any, ...]  # parameters with which partial_fit has learned before
 
     def __init__(self, mixture: StreamingGaussianMixture | None = None, contamination: float = 0.01) -> None:
         self.mixture = mixture
@@ -147,6 +148,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         self : StreamingAnomalyDetector
             The fitted detector.
         """
+        if sample_weight is None and self._learn_row(X):
+            return self
         self._check_parameters()
         begun = hasattr(self, "mixture_")
         mixture = self.mixture_ if begun else self._new_mixture()
@@ -159,6 +162,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             self._take(mixture, Monitor())
         self._learn(rows, weights)
         self._set_offset()
+        self._checked = self._parameters
         return self
 
     def _learn(self, rows: npt.NDArray[Any], weights: Weights | None) -> None:
@@ -168,7 +172,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             part = slice(start, start + together)
             counts = None if weights is None else weights[part]
             if counts is None or counts.any():
-                drifts = self.mixture_._learn(rows[part], counts)
+                with lock_of(self.mixture_):
+                    drifts = self.mixture_._learn(rows[part], counts)
                 self._monitor.add(rows[part].astype(trainer.dtype, copy=False), trainer, counts, drift=drifts > 0)
             start = part.stop
 
@@ -180,7 +185,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         X : array-like of shape (N, D)
             Rows to score.
         """
-        check_is_fitted(self)
+        if "mixture_" not in vars(self):
+            check_is_fitted(self)
         return self.mixture_.score_samples(X)
 
     @one_at_a_time
@@ -195,6 +201,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             Rows to score.
         """
         scores = self.score_samples(X)
+        if not self.mixture_.trainer_.settings.allow_nan:
+            return scores - self.offset_
         rows = self.mixture_._check_rows(X)
         if rows.dtype.kind != "f" or not np.isnan(rows).any():
             return scores - self.offset_
@@ -320,10 +328,30 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     def _refuse_changes(self) -> None:
         """Raise if a parameter of ``mixture`` has changed since training began."""
         wanted = StreamingGaussianMixture() if self.mixture is None else self.mixture
-        now, begun = ({name: getattr(m, name) for name in FIXED} for m in (wanted, self.mixture_))
-        if wanted.rule != begun["rule"]:  # unless a run has chosen it
-            now["rule"] = _rule_for(wanted)
+        now, begun = fixed_values(wanted), fixed_values(self.mixture_)
+        if wanted.rule != self.mixture_.rule:  # unless a run has chosen it
+            rule, named = _rule_for(wanted), zip(FIXED, now, strict=True)
+            now = tuple(rule if name == "rule" else value for name, value in named)
         refuse_changes(now, begun, prefix="mixture.")
+
+    @property
+    def _parameters(self) -> tuple[Any, ...]:
+        """All that ``_check_parameters`` and ``_refuse_changes`` look at, except ``mixture_``."""
+        return (self.contamination, self.mixture, None if self.mixture is None else fixed_values(self.mixture))
+
+    def _learn_row(self, X: Any) -> bool:
+        """Learn one plain row as ever; return False for everything else, which needs all checks."""
+        if vars(self).get("_checked") != self._parameters:
+            return False
+        with lock_of(self.mixture_):
+            checks = self.mixture_._learn_row(X)
+        if checks is None:
+            return False
+        drift = any(check.drift for check in checks)
+        row = np.ascontiguousarray(X)
+        if self._monitor.add_row(row, self.mixture_.trainer_, drift=drift):
+            self._set_offset()
+        return True
 
     def _judge(self, rows: npt.NDArray[Any], scores: npt.NDArray[np.float64]) -> Verdict:
         return Judge(self.mixture_.trainer_, self._monitor).judge(rows, scores, self.contamination)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,17 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from streamgmm.core.control import Check
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.rows import pieces
+from streamgmm.core.scaling import Scaling
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import run_all, thread_count
 from streamgmm.estimators.locks import lock_of
-from streamgmm.estimators.validation import refuse_unfit, seed_of
+from streamgmm.estimators.validation import fixed_values, refuse_unfit, seed_of
 from streamgmm.estimators.weights import check_weights
 from streamgmm.native import Floats
+from streamgmm.storage import SavedModel
 
 ROWS_PER_THREAD = 64  # below this a second thread costs more than it saves
 
@@ -25,8 +30,11 @@ class FittedMixture:
     """Attributes and answers of an estimator that keeps its training in ``_trainer``; arrays are read-only copies."""
 
     n_jobs: int | None
+    engine: Any
     random_state: Any
     _trainer: Trainer
+    _scaling: Scaling | None  # of the run that trained it, passed on when it is saved again
+    _begun_with: tuple[Any, ...]  # what cannot change any more
 
     @property
     def trainer_(self) -> Trainer:
@@ -102,6 +110,8 @@ class FittedMixture:
         X : array-like of shape (N, D)
             Rows to score.
         """
+        if (found := self._score_row(X)) is not None:
+            return np.array([found[0]])
         return self._ask(self._check_rows(X), "log_prob")
 
     def max_component_score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -137,6 +147,8 @@ class FittedMixture:
         X : array-like of shape (N, D)
             Rows to assign.
         """
+        if (found := self._score_row(X)) is not None:
+            return np.array([found[2]])
         return self._ask(self._check_rows(X), "predict")
 
     def predict_proba(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -254,6 +266,47 @@ class FittedMixture:
         threads, gaps = thread_count(self.n_jobs), gaps or bool(trainer.settings.allow_nan)
         refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps)
         return rows
+
+    def _plain_row(self, X: Any) -> tuple[Trainer, npt.NDArray[Any]] | None:
+        """Return the trainer, and what may be a plain row: an array (1, D) that validation has nothing to say about."""
+        own = vars(self)
+        trainer, names = own.get("_trainer"), own.get("feature_names_in_")
+        if trainer is None or own["n_jobs"] not in (None, 1):
+            return None
+        if names is None:
+            return (trainer, X) if type(X) is np.ndarray else None
+        if type(X).__name__ == "DataFrame" and len(X) == 1 and list(X.columns) == names.tolist():
+            return trainer, np.ascontiguousarray(X.to_numpy())
+        return None
+
+    def _score_row(self, X: Any) -> tuple[float, float, int] | None:
+        """Return log-likelihood, max-component value and winner of one plain row; None for everything else."""
+        found = self._plain_row(X)
+        if found is None:
+            return None
+        trainer, row = found
+        with lock_of(self):
+            return trainer.score_row(row)
+
+    def _learn_row(self, X: Any) -> Sequence[Check] | None:
+        """Learn one plain row as ever, and return the check that fell due, if any; None for everything else."""
+        found = self._plain_row(X)
+        if found is None or self.engine is not None or fixed_values(self) != self._begun_with:
+            return None
+        trainer, row = found
+        return trainer.feed_row(row)
+
+    def _saved(self) -> SavedModel:
+        """Everything that goes into a file."""
+        names = getattr(self, "feature_names_in_", None)
+        seed = self.random_state if isinstance(self.random_state, Integral) else None
+        others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "n_jobs", "verbose")}
+        return SavedModel(
+            trainer=self._fitted,
+            feature_names=None if names is None else [str(name) for name in names],
+            estimator={**others, "random_state": seed},  # a generator in use is part of the training state
+            scaling=self._scaling,
+        )
 
     def _ask(self, rows: npt.NDArray[Any], question: str) -> Any:
         """Answer a question about validated rows, on threads."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import fields
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +13,8 @@ from sklearn.utils.validation import check_array, validate_data
 
 from streamgmm.core.rows import float_type
 from streamgmm.core.rules import Rule
-from streamgmm.core.scaling import Scaling, warn_of_scale
-from streamgmm.core.settings import INITS, Settings
+from streamgmm.core.scaling import warn_of_scale
+from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import engine_for, thread_count
 from streamgmm.engines.workers import ClusterEngine
@@ -24,11 +23,16 @@ from streamgmm.estimators.fitted import FittedMixture
 from streamgmm.estimators.fitting import FitOptions, fit_rows
 from streamgmm.estimators.locks import one_at_a_time
 from streamgmm.estimators.passes import learner
-from streamgmm.estimators.validation import check_fit_options, refuse_changes, refuse_unfit, seed_of, warn_of_scaling
+from streamgmm.estimators.validation import (
+    check_fit_options,
+    fixed_values,
+    refuse_changes,
+    refuse_unfit,
+    seed_of,
+    warn_of_scaling,
+)
 from streamgmm.estimators.weights import Weights, check_counts
 from streamgmm.storage import SavedModel, load_model, save_model
-
-FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]  # once training has begun
 
 
 class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
@@ -149,8 +153,6 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
 
     _doc_link_module = "streamgmm"
     _doc_link_template = "https://streamgmm.readthedocs.io/en/stable/api/{estimator_name}.html"
-    _scaling: Scaling | None  # of the run that trained it, passed on when it is saved again
-    _begun_with: dict[str, Any]
 
     def __init__(
         self,
@@ -280,6 +282,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         self : StreamingGaussianMixture
             The fitted estimator.
         """
+        if sample_weight is None and self._learn_row(X) is not None:
+            return self
         if self.__sklearn_is_fitted__():
             self._refuse_changes()
             rows = self._check_rows(X)
@@ -332,15 +336,6 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = bool(self.allow_nan)
         return tags
 
-    def _saved(self) -> SavedModel:
-        """Everything that goes into a file."""
-        names = getattr(self, "feature_names_in_", None)
-        feature_names = None if names is None else [str(name) for name in names]
-        others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "n_jobs", "verbose")}
-        # a generator in use is part of the training state
-        others["random_state"] = self.random_state if isinstance(self.random_state, Integral) else None
-        return SavedModel(self._fitted, feature_names, others, self._scaling)
-
     @classmethod
     def _from_saved(cls, saved: SavedModel, path: str | os.PathLike[str]) -> Self:
         settings, trainer = saved.trainer.settings, saved.trainer
@@ -392,8 +387,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     def _take(self, trainer: Trainer) -> None:
         """Continue from a trainer with the parameters of this moment."""
         self._trainer, self._scaling = trainer, None
-        self._begun_with = {name: getattr(self, name) for name in FIXED}
+        self._begun_with = fixed_values(self)
 
     def _refuse_changes(self) -> None:
         """Raise if a parameter has changed that training cannot change any more."""
-        refuse_changes({name: getattr(self, name) for name in FIXED}, self._begun_with)
+        refuse_changes(fixed_values(self), self._begun_with)

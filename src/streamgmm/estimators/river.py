@@ -6,8 +6,9 @@ seen before widens the model, starts like all others did, and counts as missing 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from importlib import import_module
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.engines import Serial
 from streamgmm.errors import MissingExtraError
 from streamgmm.estimators.validation import refuse_unfit
-from streamgmm.native import Scores
 
 try:
     from river import base
@@ -58,6 +58,7 @@ class _Learner:
         self.seed = seed
         self._features: dict[Hashable, int] = {}
         self._trainer: Trainer | None = None
+        self._values_of: Callable[[Sample], tuple[Any, ...]] | None = None  # in the order of the features
 
     def learn_one(self, x: Sample) -> None:
         """Learn one sample; missing numbers and None are left out.
@@ -67,7 +68,8 @@ class _Learner:
         x : dict
             Numbers by feature.
         """
-        self._learn(list(x), np.array([list(x.values())], dtype=np.float64))
+        if self._trainer is None or (row := self._plain_row(x)) is None or self._trainer.feed_row(row) is None:
+            self._learn(list(x), np.array([list(x.values())], dtype=np.float64))
 
     def learn_many(self, X: pd.DataFrame) -> None:
         """Learn the rows of a data frame, in their order.
@@ -98,6 +100,15 @@ class _Learner:
         trainer = self._with_features([name for name in names if name not in self._features])
         trainer.feed(self._rows(names, values))
 
+    def _plain_row(self, x: Sample) -> npt.NDArray[np.float64] | None:
+        """Return a sample that has all features of the model, and no other, as a row; None for any other sample."""
+        if self._values_of is None or len(x) != len(self._features):
+            return None
+        try:
+            return np.array([self._values_of(x)], dtype=np.float64)
+        except (KeyError, TypeError, ValueError):
+            return None
+
     def _rows(self, names: list[Hashable], values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Order values like the model's features; NaN where there is none, without features it never saw."""
         rows = np.full((len(values), len(self._features)), np.nan)
@@ -126,16 +137,23 @@ class _Learner:
             self._trainer.add_features(len(fresh))
         for name in sorted(fresh, key=lambda n: (type(n).__name__, str(n))):  # whatever the order in the dict
             self._features[name] = len(self._features)
+        if fresh:
+            self._values_of = itemgetter(*self._features) if len(self._features) > 1 else None
         return self._trainer
 
-    def _score(self, x: Sample) -> Scores | None:
+    def _score(self, x: Sample) -> tuple[float, int] | None:
+        """Return log-likelihood and best component; None before anything was learned."""
         if self._trainer is None:
             return None
+        row = self._plain_row(x)
+        if row is not None and (found := self._trainer.score_row(row)) is not None:
+            return found[0], found[2]
         known = {name: value for name, value in x.items() if name in self._features}  # others may be anything
         values = np.array([list(known.values())], dtype=np.float64)
         if known:
             refuse_unfit(values, values.dtype, name="x", gaps=True)
-        return self._trainer.mixture.scores(self._rows(list(known), values))
+        scores = self._trainer.mixture.scores(self._rows(list(known), values))
+        return float(scores.log_likelihood[0]), int(scores.winner[0])
 
 
 class OnlineMixture(_Learner, base.Clusterer):
@@ -179,7 +197,7 @@ class OnlineMixture(_Learner, base.Clusterer):
             Numbers by feature.
         """
         found = self._score(x)
-        return 0 if found is None else int(found.winner[0])
+        return 0 if found is None else found[1]
 
 
 class OnlineAnomalyDetector(_Learner, AnomalyDetector):
@@ -222,4 +240,4 @@ class OnlineAnomalyDetector(_Learner, AnomalyDetector):
             Numbers by feature.
         """
         found = self._score(x)
-        return 0.0 if found is None else -float(found.log_likelihood[0])
+        return 0.0 if found is None else -found[0]

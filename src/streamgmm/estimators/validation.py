@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import fields
 from itertools import accumulate
 from numbers import Integral
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamgmm.core.rows import LIMITS, float_type, pieces, unfit
 from streamgmm.core.scaling import Scaling
-from streamgmm.core.settings import require_number
+from streamgmm.core.settings import INITS, Settings, require_number
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import run_all, thread_count
 from streamgmm.engines.workers import ClusterEngine
@@ -42,12 +45,17 @@ def refuse_unfit(
                 raise ValueError(f"row {start + bad} of {name} {reason}. Drop or impute such rows{hint}.")
 
 
-def refuse_changes(now: dict[str, Any], begun: dict[str, Any], prefix: str = "") -> None:
+FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]  # once training has begun
+fixed_values = attrgetter(*FIXED)
+"""Returns the values of these parameters of an estimator, in their order."""
+
+
+def refuse_changes(now: Sequence[Any], begun: Sequence[Any], prefix: str = "") -> None:
     """Raise ValueError for a parameter that is not what training began with, and cannot change any more."""
-    for name, value in begun.items():
-        if now[name] != value:
+    for name, found, value in zip(FIXED, now, begun, strict=True):
+        if found != value:
             raise ValueError(
-                f"{prefix}{name} is {now[name]!r}, but training began with {value!r}. "
+                f"{prefix}{name} is {found!r}, but training began with {value!r}. "
                 "Set it back, or start again with fit or a clone."
             )
 

@@ -96,13 +96,37 @@ class Monitor:
         drift : bool, default=False
             Whether the stream has just changed, so that the reference is outdated.
         """
-        reservoir = self.sample(rows, trainer, counts)
+        self._follow(self.sample(rows, trainer, counts).seen, trainer, drift)
+
+    def add_row(self, row: npt.NDArray[Any], trainer: Trainer, *, drift: bool = False) -> bool:
+        """Take in one row (1, D) that was just learned; return whether the reference may have changed.
+
+        Parameters
+        ----------
+        row : array of shape (1, D)
+            The row, in the float type of the trainer, with at least one value.
+        trainer : Trainer
+            What has learned it.
+        drift : bool, default=False
+            As for ``add``.
+        """
+        if self.reservoir is None:
+            self.sample(row, trainer)
+        else:
+            self.reservoir.add_row(row)
+        assert self.reservoir is not None
+        return self._follow(self.reservoir.seen, trainer, drift)
+
+    def _follow(self, seen: int, trainer: Trainer, drift: bool) -> bool:
+        """Score the reference anew if that is due after so many rows; return whether it may have changed."""
         if drift:
-            self._due = reservoir.seen
-        if reservoir.seen % STEP == 0:
-            self._snapshot = {}
-            if reservoir.seen >= self._due:
-                self.calibrate(trainer)
+            self._due = seen
+        if seen % STEP:
+            return False
+        self._snapshot = {}
+        if seen >= self._due:
+            self.calibrate(trainer)
+        return True
 
     def sample(
         self, rows: npt.NDArray[Any], trainer: Trainer, counts: npt.NDArray[np.float64] | None = None
@@ -257,7 +281,7 @@ def _require_width(name: str, rows: npt.NDArray[Any], n_features: int) -> None:
 
 
 def _checked(reference: Reference) -> Reference:
-    scores, shares = reference
+    scores, shares = reference.scores, reference.shares
     same = scores.ndim == 1 and scores.shape == shares.shape
     if not same or (np.diff(scores) < 0).any() or (np.diff(shares) < 0).any() or ((shares <= 0) | (shares > 1)).any():
         raise ValueError(

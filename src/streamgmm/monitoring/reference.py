@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from math import expm1, inf, log
 from typing import Any, NamedTuple
 
@@ -40,7 +42,8 @@ class Tail(NamedTuple):
         return self.score - self.spread * away
 
 
-class Reference(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Reference:
     """What typical rows score: p-values and thresholds come from here.
 
     A p-value is the share of typical rows that are as unlikely: that of n rows and the row itself, so that a share c
@@ -94,7 +97,7 @@ class Reference(NamedTuple):
         if place:
             end = inf if place < COUNTED else self._end_of_outliers(share, place)
             return end if end < inf else float(np.nextafter(self.scores[place - 1], inf))
-        tail = self._tail()  # rarer than any row that was seen
+        tail = self._tail  # rarer than any row that was seen
         lowest = float(tail.log_share(self.scores[0]))
         return float(np.nextafter(tail.quantile(lowest + log(share / float(self.shares[0]))), inf))
 
@@ -107,7 +110,7 @@ class Reference(NamedTuple):
         edge = self.scores[COUNTED - 1]
         rare = scores < edge
         if rare.any():
-            tail, counted = self._tail(), self.shares[np.searchsorted(self.scores, edge, side="left")]
+            tail, counted = self._tail, self.shares[np.searchsorted(self.scores, edge, side="left")]
             p[rare] = counted * np.exp(tail.log_share(scores[rare]) - tail.log_share(edge))
         return np.maximum(p, SMALLEST)
 
@@ -135,6 +138,7 @@ class Reference(NamedTuple):
         limit = scores[-1] + spread * log(FALSE_ALARMS * below[last] / (farthest - outliers))
         return float(np.clip(limit, np.nextafter(self.scores[last], inf), self.scores[last + 1]))
 
+    @cached_property
     def _tail(self) -> Tail:
         """[E32] Fit the tail by probability-weighted moments."""
         share = min(0.5, max(TAIL, FEWEST * float(self.shares[0])))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 MOST_ROWS = 2000
 MOST_BYTES = 1 << 22  # or the size of the parameters, where that is larger
 FEWEST_ROWS = 100
+MOST_WAITING, WAITING_BYTES = 256, 1 << 16  # of single rows that are taken in together
 LARGEST_INTEGER = 1 << 53
 MOST_WEIGHT = 1e100
 
@@ -55,17 +56,53 @@ class Reservoir:
         self.most, self.memory = int(min(most, memory)), memory
         self._rows: npt.NDArray[Any] = np.empty((0, 0))
         self._size = 0
-        self.weight = 0.0  # of all rows so far
-        self.seen = 0
+        self._weight = 0.0
+        self._seen = 0
         self._rng = np.random.Generator(np.random.PCG64(0))
+        self._waiting: npt.NDArray[Any] = np.empty((0, 0))  # room for single rows, which are taken in together
+        self._n_waiting = 0
 
     def __len__(self) -> int:
+        self._take_waiting()
         return self._size
 
     @property
     def rows(self) -> npt.NDArray[Any]:
         """The rows kept, (n, D)."""
+        self._take_waiting()
         return self._rows[: self._size]
+
+    @property
+    def weight(self) -> float:
+        """Weight of all rows so far."""
+        self._take_waiting()
+        return self._weight
+
+    @property
+    def seen(self) -> int:
+        """Number of all rows so far."""
+        return self._seen + self._n_waiting
+
+    def add_row(self, row: npt.NDArray[Any]) -> None:
+        """Take in one row (1, D).
+
+        Parameters
+        ----------
+        row : array of shape (1, D)
+            A row of the stream.
+        """
+        if self._n_waiting == len(self._waiting):
+            self._take_waiting()
+            if not self._waiting.size:
+                room = max(1, min(MOST_WAITING, WAITING_BYTES // row.nbytes))
+                self._waiting = np.empty((room, row.shape[1]), row.dtype)
+        self._waiting[self._n_waiting] = row
+        self._n_waiting += 1
+
+    def _take_waiting(self) -> None:
+        if self._n_waiting:
+            rows, self._n_waiting = self._waiting[: self._n_waiting], 0
+            self.add(rows)
 
     def add(self, rows: npt.NDArray[Any], counts: npt.NDArray[np.float64] | None = None) -> None:
         """Take in rows (N, D), each as often as ``counts`` (N,) say.
@@ -77,13 +114,14 @@ class Reservoir:
         counts : array of shape (N,) or None, default=None
             How often each counts; None counts each once.
         """
+        self._take_waiting()
         if not self._rows.size:
             self._rows = np.empty((self.most, rows.shape[1]), rows.dtype)
         chances = self._rng.random(len(rows))
-        self.seen += len(rows)
+        self._seen += len(rows)
         weights = np.ones(len(rows)) if counts is None else counts
-        times = self.weight + np.cumsum(weights)
-        self.weight = float(times[-1]) if len(times) else self.weight
+        times = self._weight + np.cumsum(weights)
+        self._weight = float(times[-1]) if len(times) else self._weight
         some = np.flatnonzero(weights > 0)
         new = some[: self.most - self._size]
         self._rows[self._size : self._size + len(new)] = rows[new]
@@ -97,6 +135,8 @@ class Reservoir:
 
     def widen(self, more: int) -> None:
         """Add features of which the rows have no value."""
+        self._take_waiting()
+        self._waiting = np.empty((0, 0))
         if self._rows.size:
             self._rows = np.pad(self._rows, ((0, 0), (0, more)), constant_values=np.nan)
 
@@ -119,7 +159,7 @@ class Reservoir:
         ):
             raise ValueError(f"the sample of rows is damaged: {len(rows)} rows, {numbers.tolist()}")
         self = cls(int(most), memory or inf)
-        self.weight, self.seen, self._size = weight, int(seen), len(rows)
+        self._weight, self._seen, self._size = weight, int(seen), len(rows)
         self._rng.bit_generator.advance(int(seen))  # type: ignore[attr-defined]
         if len(rows):
             self._rows = np.empty((self.most, rows.shape[1]), rows.dtype)

@@ -19,6 +19,7 @@ __all__ = [
     "FRAME_SUMS",
     "PACK_BYTES",
     "TYPICAL_NUMBERS",
+    "AnswerStep",
     "EMStep",
     "Filters",
     "Floats",
@@ -28,6 +29,7 @@ __all__ = [
     "Samples",
     "Scores",
     "Steps",
+    "Tally",
     "Turn",
     "adjacent",
     "aligned_copy",
@@ -35,6 +37,7 @@ __all__ = [
     "first_unfit_row",
     "padded",
     "smooth_losses",
+    "sum_above",
     "use_width",
     "width",
     "widths",
@@ -209,6 +212,34 @@ class EMStep(NamedTuple):
     accumulate: bool = False
 
 
+class AnswerStep(NamedTuple):
+    """[E28] Settings of the model that answers.
+
+    Growth of counts, samples from which a component's own variances tell more than those of all, and samples that a
+    mean counts like at least.
+    """
+
+    growth: float
+    pooled: float
+    fewest: float
+    scale_bounds: tuple[float, float]
+
+
+class Tally(NamedTuple):
+    """What the control of a training keeps of single steps: INOUT level (5,), above (4,) and wins (K,).
+
+    See ``smooth_losses`` and ``sum_above``; the other fields are settings of the former.
+    """
+
+    level: npt.NDArray[np.float64]
+    above: npt.NDArray[np.float64]
+    wins: npt.NDArray[np.int64]
+    period: float
+    opening: float
+    robust: bool
+    farthest: float
+
+
 class Scores(NamedTuple):
     """Scores of N rows: exact log-likelihood, max-component value and winner, each (N,)."""
 
@@ -217,14 +248,26 @@ class Scores(NamedTuple):
     winner: npt.NDArray[np.int64]
 
 
-def smooth_losses(state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, npt.ArrayLike], **settings: Any) -> None:
+def smooth_losses(
+    state: npt.NDArray[np.float64], report: tuple[npt.ArrayLike, npt.ArrayLike], batch_size: float, *settings: Any
+) -> None:
     """[E11] Smooth losses and max-component values of consecutive steps over time.
 
     INOUT state (5,): samples, loss, max_component, variance, baseline; NaN while unknown. IN report: losses and
-    max-component values. Settings: batch_size, period, opening, robust, farthest; see ``core.annealing``.
+    max-component values. Settings: period, opening, robust, farthest; see ``core.annealing.Smoothing``.
     """
-    losses, tops = (np.ascontiguousarray(values, dtype=np.float64) for values in report)
-    _native.smooth_losses(state, losses, tops, **settings)
+    losses, tops = report
+    _native.smooth_losses(
+        state, np.ascontiguousarray(losses, np.float64), np.ascontiguousarray(tops, np.float64), batch_size, *settings
+    )
+
+
+def sum_above(state: npt.NDArray[np.float64], losses: npt.ArrayLike) -> None:
+    """[E22] Sum losses of consecutive steps, as far as they are above a floor.
+
+    INOUT state (4,): floor (NaN while nothing is summed), steps, sum, and sum of squares. IN losses.
+    """
+    _native.sum_above(state, np.ascontiguousarray(losses, dtype=np.float64))
 
 
 def first_unfit_row(x: Floats, limit: float, gaps: bool = False) -> int | None:

@@ -63,6 +63,11 @@ class NaturalStep:
 
     def __init__(self, growth: float, count_max: float, scale_min: float, scale_max: float, hold_scales: bool, scan_all: bool, soft: bool) -> None: ...
 
+class AnswerStep:
+    """Settings of answers in the units of the rows."""
+
+    def __init__(self, growth: float, pooled: float, fewest: float, scale_min: float, scale_max: float) -> None: ...
+
 class EMStep:
     """Settings of stochastic-EM steps."""
 
@@ -87,6 +92,15 @@ class DiagonalModel32:
 
     def score(self, samples: Samples32, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None, log_likelihood: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, max_component: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, winner: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
 
+    @overload
+    def score_row(self, row: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], limit: float, gaps: bool) -> tuple[float, float, int] | None: ...
+
+    @overload
+    def score_row(self, row: object, limit: float, gaps: bool) -> tuple[float, float, int] | None:
+        """Anything else is not plain."""
+
+    def answer(self, moments: Moments32, frame: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], step: AnswerStep, out: DiagonalModel32) -> None: ...
+
     def refresh_log_dets(self, first: int, last: int) -> None: ...
 
     def rescale(self, moments: Moments32, scale_min: float, scale_max: float, first: int, last: int) -> None: ...
@@ -102,6 +116,18 @@ class Pair32:
     """Two arrays to merge: means, and variances or scales."""
 
     def __init__(self, means: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], second: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+class RowSteps32:
+    """Natural-gradient steps of single rows, until the next check."""
+
+    def __init__(self, model: DiagonalModel32, moments: Moments32, samples: Samples32, filter: Filter, step: NaturalStep, report: Report, tally: Tally, limit: float) -> None: ...
+
+    @overload
+    def learn(self, row: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)]) -> int: ...
+
+    @overload
+    def learn(self, row: object) -> int:
+        """Anything else is not plain."""
 
 @overload
 def merge_rows(out: Pair32, start: Pair32, replicas: Sequence[Pair32], shares: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], variance_max: float | None, first: int, last: int) -> None: ...
@@ -128,6 +154,15 @@ class DiagonalModel64:
 
     def score(self, samples: Samples64, scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None, log_likelihood: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, max_component: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, winner: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')] | None) -> None: ...
 
+    @overload
+    def score_row(self, row: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], limit: float, gaps: bool) -> tuple[float, float, int] | None: ...
+
+    @overload
+    def score_row(self, row: object, limit: float, gaps: bool) -> tuple[float, float, int] | None:
+        """Anything else is not plain."""
+
+    def answer(self, moments: Moments64, frame: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], step: AnswerStep, out: DiagonalModel64) -> None: ...
+
     def refresh_log_dets(self, first: int, last: int) -> None: ...
 
     def rescale(self, moments: Moments64, scale_min: float, scale_max: float, first: int, last: int) -> None: ...
@@ -143,6 +178,18 @@ class Pair64:
     """Two arrays to merge: means, and variances or scales."""
 
     def __init__(self, means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], second: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+class RowSteps64:
+    """Natural-gradient steps of single rows, until the next check."""
+
+    def __init__(self, model: DiagonalModel64, moments: Moments64, samples: Samples64, filter: Filter, step: NaturalStep, report: Report, tally: Tally, limit: float) -> None: ...
+
+    @overload
+    def learn(self, row: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)]) -> int: ...
+
+    @overload
+    def learn(self, row: object) -> int:
+        """Anything else is not plain."""
 
 class FullModel32:
     """Parameters of a mixture with full covariances."""
@@ -261,6 +308,13 @@ class LowRankMoments64:
     def __init__(self, means: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], variances: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], cross: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')], inner: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')], shifts: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], masses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], pending: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], evidence: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None, prior: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')] | None) -> None: ...
 
 def smooth_losses(state: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], losses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], max_components: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], batch_size: float, period: float, opening: float, robust: bool, farthest: float) -> None: ...
+
+def sum_above(state: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], losses: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+class Tally:
+    """What the control of a training keeps of losses."""
+
+    def __init__(self, level: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], above: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], period: float, opening: float, robust: bool, farthest: float) -> None: ...
 
 def copy_rows(values: list, out: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
 

@@ -30,6 +30,11 @@ void bind_smooth_losses(nb::module_ &m) {
           "batch_size"_a, "period"_a, "opening"_a, "robust"_a, "farthest"_a);
 }
 
+void sum_losses_above(Vector state, Vector losses) {
+    require(state.shape(0) == 4, "state must have four entries");
+    sum_above(state.data(), losses.data(), losses.shape(0));
+}
+
 void copy_rows(const nb::list &values, Padded<std::uint8_t> out) {
     const std::size_t rows = out.shape(0), width = out.shape(1);
     require(nb::len(values) == rows, "values and rows differ in number");
@@ -97,6 +102,10 @@ NB_MODULE(_native, m) {
     bind_full(m);
     bind_low_rank(m);
     bind_smooth_losses(m);
+    m.def("sum_above", &sum_losses_above, "state"_a.noconvert(), "losses"_a.noconvert());
+    nb::class_<TallyArrays>(m, "Tally", "What the control of a training keeps of losses.")
+        .def(nb::init<Vector, Vector, double, double, bool, double>(), "level"_a.noconvert(), "above"_a.noconvert(),
+             "period"_a, "opening"_a, "robust"_a, "farthest"_a);
     m.def("copy_rows", &copy_rows, "values"_a, "out"_a.noconvert());
     m.def("widths", &widths, "Vector widths that this machine can run, narrowest first.");
     m.def("width", &width, "The vector width in use.");

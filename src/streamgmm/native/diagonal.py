@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.native import (
+    AnswerStep,
     EMStep,
     Filters,
     Floats,
@@ -16,6 +17,7 @@ from streamgmm.native import (
     Scores,
     SGDStep,
     Steps,
+    Tally,
     _native,
 )
 from streamgmm.native.batches import batches, rows_of, samples_type
@@ -24,14 +26,17 @@ __all__ = [
     "Model",
     "Moments",
     "Pair",
+    "answer",
     "component_scores",
     "em_steps",
     "merge_rows",
     "model",
+    "natural_rows",
     "natural_steps",
     "refresh_log_dets",
     "rescale",
     "score",
+    "score_row",
     "sgd_steps",
 ]
 
@@ -42,6 +47,12 @@ Model = _native.DiagonalModel32 | _native.DiagonalModel64
 _MOMENTS: dict[type, Any] = {
     _native.DiagonalModel32: _native.Moments32,
     _native.DiagonalModel64: _native.Moments64,
+}
+
+
+_ROW_STEPS: dict[type, Any] = {
+    _native.DiagonalModel32: _native.RowSteps32,
+    _native.DiagonalModel64: _native.RowSteps64,
 }
 
 
@@ -125,6 +136,49 @@ def natural_steps(
     return report
 
 
+def natural_rows(
+    model: Model,
+    moments: Moments,
+    samples: Samples,
+    filters: Filters,
+    step: NaturalStep,
+    received: npt.NDArray[np.float64],
+    tally: Tally,
+    limit: float,
+) -> Any:
+    """Prepare natural-gradient steps of single rows. They live in the given arrays as long as nothing else changes.
+
+    As ``natural_steps``, for ``samples`` without rows, and INOUT tally. ``learn(row)`` of the result takes one row
+    (1, D) within ±limit. It returns how many rows are left until the next check, or -1 if it has not learned the row,
+    because it is not plain: of another type or shape, with numbers that cannot be learned, or with gaps alone.
+    """
+    rows, _ = batches(model, samples, received)
+    growth, count_max, (scale_min, scale_max), hold_scales, scan_all, soft = step
+    losses, max_components, terms_read = np.empty(1), np.empty(1), np.zeros(1, np.int64)
+    level, above, wins, period, opening, robust, farthest = tally
+    return _ROW_STEPS[type(model)](
+        model,
+        _MOMENTS[type(model)](*moments),
+        rows,
+        _native.Filter(*filters),
+        _native.NaturalStep(growth, count_max, scale_min, scale_max, hold_scales, scan_all, soft),
+        _native.Report(losses, max_components, wins, received, terms_read, samples.typical_loss),
+        _native.Tally(level, above, period, opening, robust, farthest),
+        limit,
+    )
+
+
+def answer(model: Model, moments: Moments, frame: Floats, step: AnswerStep, out: Model) -> None:
+    """[E28] Compute the model that answers, in the units of the rows.
+
+    IN model, IN moments with a prior, IN frame as in `Samples`; OUT out, a model of the same shape.
+    """
+    native: Any = model  # mypy cannot tell that all have the type of the model
+    growth, pooled, fewest, (scale_min, scale_max) = step
+    settings = _native.AnswerStep(growth, pooled, fewest, scale_min, scale_max)
+    native.answer(_MOMENTS[type(model)](*moments), frame, settings, out)
+
+
 def em_steps(model: Model, moments: Moments, samples: Samples, step: EMStep) -> Steps:
     """[E16] [E17] Take stochastic-EM steps.  INOUT model, INOUT moments, IN samples."""
     rows, report = batches(model, samples)
@@ -144,6 +198,13 @@ def score(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> Scores:
     out = Scores(np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), np.int64))
     model.score(samples_type(model)(rows, factor, 1, True, None, None), None, *out)
     return out
+
+
+def score_row(model: Model, row: Floats, limit: float, gaps: bool) -> tuple[float, float, int] | None:
+    """Score one row (1, D) like ``score``; None if it is not plain, see ``natural_rows``.  IN model, IN row."""
+    native: Any = model  # mypy cannot tell that the row has the type of the model
+    found: tuple[float, float, int] | None = native.score_row(row, limit, gaps)
+    return found
 
 
 def component_scores(model: Model, x: npt.ArrayLike, factor: float = 1.0) -> npt.NDArray[np.float64]:

@@ -91,6 +91,7 @@ class TrainingRun(SourceReader):
         watcher: Watcher | None = None,
     ) -> None:
         self.folder, self.options, self.stop, self.watcher = folder, options, stop, watcher
+        self._folder_name = folder.resolve().name  # looked up once: rows are judged faster than that
         self.order, self.refined = choose_order(source, settings, options), False
         seed = options.seed if self.order.shuffled else None
         self.source = shuffle(source, seed)
@@ -142,7 +143,7 @@ class TrainingRun(SourceReader):
     @property
     def alert_name(self) -> str:
         """Name of the run in alerts about rows of the present source."""
-        return run_name(self.folder.resolve().name, self.source.name, self.progress.earlier_samples)
+        return run_name(self._folder_name, self.source.name, self.progress.earlier_samples)
 
     @property
     def feature_names(self) -> list[str] | None:

@@ -7,7 +7,11 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from streamgmm.errors import DataWarning, Remedy, SourceError
+from streamgmm.sources.arrow_lines import ArrowLines
 from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.line_parser import LineError, LineParser, has_no_number, parse_number
 
@@ -27,6 +31,7 @@ class JsonParser(LineParser):
 
     def __init__(self, source: str, options: ReadOptions) -> None:
         super().__init__(source, options)
+        self._arrow = ArrowLines()
         self._warns_of_others = options.columns is None  # whether to warn of features that are not learned
 
     def expect(self, names: list[str] | None, width: int) -> None:
@@ -73,6 +78,16 @@ class JsonParser(LineParser):
             return json.loads(line)
         except (ValueError, RecursionError):
             raise LineError("is not JSON") from None
+
+    def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
+        names = self.feature_names
+        if not names or self.width not in (None, len(names)) or (self._warns_of_others and self.left_out):
+            return None
+        rows = self._arrow.json(lines, names, others=not self._warns_of_others)
+        if rows is None:
+            return None
+        gaps = np.isnan(rows)  # which may be missing, where all other features of a row may not
+        return rows if not gaps.any() or (self.options.missing and not gaps.all(1).any()) else None
 
     def parse(self, line: bytes) -> tuple[list[float], Any]:
         value = self.load(line)

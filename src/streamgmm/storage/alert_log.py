@@ -95,7 +95,7 @@ class AlertLog:
         return self._removed
 
     def append(self, lines: list[bytes]) -> None:
-        """Append alerts, one line each, and wake those who wait for them.
+        """Append alerts, one line each; ``wake`` those who wait for them.
 
         They survive a kill at once, and a power failure after the next ``sync``.
         """
@@ -106,7 +106,6 @@ class AlertLog:
             for line in lines:
                 self._starts.append(self.length)
                 self.length += len(line)
-            self._changed.notify_all()
 
     def sync(self) -> int:
         """Make all alerts reach the disk; return the length, which belongs into the checkpoint."""

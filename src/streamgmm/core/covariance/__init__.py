@@ -1,19 +1,11 @@
 """Covariance kinds, chosen by name."""
 
-from streamgmm.core.covariance.base import (
-    KINDS,
-    Bounds,
-    Covariance,
-    Prior,
-    Statistics,
-    Work,
-    covariance_kind,
-    register_covariance,
-)
+from streamgmm.core.covariance.base import KINDS, Covariance, covariance_kind, register_covariance
 from streamgmm.core.covariance.diagonal import Diagonal
 from streamgmm.core.covariance.full import Full
 from streamgmm.core.covariance.low_rank import LowRank
 from streamgmm.core.covariance.plain import PlainCovariance
+from streamgmm.core.covariance.work import Bounds, Prior, Statistics, Work
 
 __all__ = [
     "KINDS",

@@ -4,65 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.covariance.work import Bounds, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.registry import require_free
 from streamgmm.core.rows import LIMITS
 from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors
-from streamgmm.native import EMStep, Filters, Floats, NaturalStep, Samples, Scores, SGDStep, Steps
+from streamgmm.native import AnswerStep, EMStep, Floats, NaturalStep, Scores, SGDStep, Steps
 
 SCALE_MIN = 1e-3  # times the largest scale where that is below one
 SCALES = (1e-20, 1e20)  # that training can give
 FAR = 100.0  # times the largest scale, or its part of the smallest one: far outside the bounds of a training
-
-
-class Bounds(NamedTuple):
-    """Smallest and largest scale, the square root of a precision."""
-
-    scale_min: float
-    scale_max: float
-
-    @property
-    def precision_max(self) -> float:
-        """Inverse of the smallest variance."""
-        return self.scale_max**2
-
-    @property
-    def variance_max(self) -> float:
-        """Variances beyond this have no scale."""
-        return float(1 / self.scale_min**2)
-
-
-class Work(NamedTuple):
-    """Whole batches of samples, and what stays the same while they are learned."""
-
-    samples: Samples
-    filters: Filters
-    bounds: Bounds
-
-
-class Prior(NamedTuple):
-    """[E24] A prior on variances.
-
-    ``rows`` (4, D), in the layout of the kind, are the variance that the prior expects of each feature, the number of
-    samples it counts like, what is added to a variance, and the smallest variance. ``evidence`` (K,) is the weight that
-    each component has received in all: the prior fades with it.
-    """
-
-    rows: Floats
-    evidence: npt.NDArray[np.float64]
-
-
-class Statistics(NamedTuple):
-    """Running statistics of all components: means in the layout of the kernel, and moments about them."""
-
-    means: Floats
-    moments: Tensors
 
 
 class Covariance(ABC):
@@ -244,6 +201,36 @@ class Covariance(ABC):
         INOUT parameters, moments, counts (K,), received (K,) and the evidence of the prior; logits stay. ``received``
         is added to sample by sample, because a sum of sums would depend on the chunks.
         """
+
+    def natural_rows(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        received: npt.NDArray[np.float64],
+        work: Work,
+        step: NaturalStep,
+        prior: Prior | None = None,
+    ) -> Any:
+        """Prepare natural-gradient steps of single rows; see ``native.diagonal``. None if the kind has none."""
+        return None
+
+    def natural_answer(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        prior: Prior,
+        frame: Floats,
+        step: AnswerStep,
+        out: Parameters,
+    ) -> bool:
+        """[E28] Set ``out`` to the parameters that answer, in the units of the rows; return whether the kind can."""
+        return False
+
+    def score_row(self, parameters: Parameters, row: Floats, gaps: bool) -> tuple[float, float, int] | None:
+        """Return log-likelihood, max-component value and winner of one plain row (1, D); None if `score` must."""
+        return None
 
     def em_steps(
         self,

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Statistics, Work
+from streamgmm.core.covariance.base import Covariance
 from streamgmm.core.covariance.dense import Numbers
+from streamgmm.core.covariance.work import Bounds, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import EMStep, Floats, NaturalStep, Scores, Steps, coupled, padded

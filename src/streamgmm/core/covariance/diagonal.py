@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import FAR, SCALES, Bounds, Covariance, Prior, Statistics, Work
+from streamgmm.core.covariance.base import FAR, SCALES, Covariance
+from streamgmm.core.covariance.work import Bounds, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.rows import LIMITS
 from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors, row_blocks
-from streamgmm.native import EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
+from streamgmm.native import AnswerStep, EMStep, Floats, NaturalStep, Scores, SGDStep, Steps, diagonal, padded
 from streamgmm.native.diagonal import Moments, Pair
 
 SINGLE = (1e-18, 1e18)  # scales whose squares, and the inverse of these, fit into float32
@@ -160,6 +162,40 @@ class Diagonal(Covariance):
         own = _moments(parameters.buffers["means"], moments, counts, prior)
         return diagonal.natural_steps(parameters.native, own, work.samples, work.filters, step, received)
 
+    def natural_rows(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        received: npt.NDArray[np.float64],
+        work: Work,
+        step: NaturalStep,
+        prior: Prior | None = None,
+    ) -> Any:
+        own, limit = _moments(parameters.buffers["means"], moments, counts, prior), LIMITS[parameters.dtype]
+        if work.tally is None:
+            return None
+        return diagonal.natural_rows(
+            parameters.native, own, work.samples, work.filters, step, received, work.tally, limit
+        )
+
+    def natural_answer(
+        self,
+        parameters: Parameters,
+        moments: Tensors,
+        counts: npt.NDArray[np.float64],
+        prior: Prior,
+        frame: Floats,
+        step: AnswerStep,
+        out: Parameters,
+    ) -> bool:
+        own = _moments(parameters.buffers["means"], moments, counts, prior)
+        diagonal.answer(parameters.native, own, frame, step, out.native)
+        return True
+
+    def score_row(self, parameters: Parameters, row: Floats, gaps: bool) -> tuple[float, float, int] | None:
+        return diagonal.score_row(parameters.native, row, LIMITS[parameters.dtype], gaps)
+
     def em_steps(
         self,
         parameters: Parameters,
@@ -220,7 +256,9 @@ class Diagonal(Covariance):
                 "variances": lambda values: values * factor**2,
             }
             for name in tensors.layout:
-                moved[name][:, moves] = changed[name](moved[name][:, moves].astype(np.float64))
+                values = moved[name]
+                for part in row_blocks(values):
+                    values[part, moves] = changed[name](values[part, moves].astype(np.float64))
         return moved
 
     def set_components(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import FAR, SCALES, Bounds, Statistics, Work
+from streamgmm.core.covariance.base import FAR, SCALES
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
     Numbers,
@@ -23,6 +23,7 @@ from streamgmm.core.covariance.dense import (
     require_correlations,
     spectral_factors,
 )
+from streamgmm.core.covariance.work import Bounds, Statistics, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors

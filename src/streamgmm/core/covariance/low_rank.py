@@ -9,9 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import FAR, SCALES, Bounds, Statistics
+from streamgmm.core.covariance.base import FAR, SCALES
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import Numbers, require_correlations
+from streamgmm.core.covariance.work import Bounds, Statistics
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import require_range
 from streamgmm.core.tensors import Layout, Tensors

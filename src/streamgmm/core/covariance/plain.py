@@ -7,7 +7,8 @@ from abc import abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import Bounds, Covariance, Prior, Work
+from streamgmm.core.covariance.base import Covariance
+from streamgmm.core.covariance.work import Bounds, Prior, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import NaturalStep, Scores, Steps

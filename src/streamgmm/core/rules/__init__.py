@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from streamgmm.core.registry import require_free
-from streamgmm.core.rules.base import Context, Rule
+from streamgmm.core.rules.base import Rule
+from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.moments import MomentState
 from streamgmm.core.rules.natural import Natural
 from streamgmm.core.rules.sgd import SGD

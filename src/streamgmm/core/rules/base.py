@@ -5,35 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import asdict, fields
 from math import inf
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
-
-from streamgmm.core.annealing import Schedule
 from streamgmm.core.covariance import Bounds, Covariance, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.rules.context import Context
+from streamgmm.core.rules.merging import average_parameters
 from streamgmm.core.state import State
-from streamgmm.native import Steps
+from streamgmm.native import Floats, Steps
 
 S = TypeVar("S", bound=State)
-
-
-class Context(NamedTuple):
-    """What a rule may look at when training starts, at a check, or at the end of a pass."""
-
-    samples: int
-    sigma: float
-    schedule: Schedule
-    bounds: Bounds
-    rng: np.random.Generator
-    shrunk: bool = False  # whether σ has shrunk at this check
-    scale_free: bool = False  # whether samples are standardised, so that a prior on variances is known
-
-    @property
-    def annealed(self) -> bool:
-        """Whether σ has reached its minimum."""
-        return self.sigma <= self.schedule.sigma_min
 
 
 class Rule(ABC, Generic[S]):
@@ -107,6 +89,20 @@ class Rule(ABC, Generic[S]):
         work : Work
             Samples, filters of the grid and bounds.
         """
+
+    def prepare(self, state: S, parameters: Parameters, work: Work) -> Any:
+        """Prepare steps of single rows until the next check, with ``work.tally``; None if the rule cannot.
+
+        Parameters
+        ----------
+        state : State
+            The rule's state.
+        parameters : Parameters
+            The parameters.
+        work : Work
+            What stays the same until the next check, without rows.
+        """
+        return None
 
     @abstractmethod
     def learning_rate(self, state: S) -> float:
@@ -279,6 +275,26 @@ class Rule(ABC, Generic[S]):
         """
         return context.annealed
 
+    def answer(self, state: S, parameters: Parameters, frame: Floats, bounds: Bounds, out: Parameters) -> bool:
+        """Set ``out`` to what the model answers with, in the units of the rows; return False if the rule cannot.
+
+        Then the trainer does it: it copies the parameters, calls ``set_covariances`` and takes them out of the frame.
+
+        Parameters
+        ----------
+        state : State
+            The rule's state.
+        parameters : Parameters
+            The parameters of samples.
+        frame : array of shape (12, D)
+            Location and unit of each feature; see `Samples`.
+        bounds : Bounds
+            Bounds of scales.
+        out : Parameters
+            Parameters of the same shape, to be overwritten.
+        """
+        return False
+
     def restarted(self, state: S, parameters: Parameters) -> S:
         """Return the state for other parameters to start from.
 
@@ -373,22 +389,6 @@ class Rule(ABC, Generic[S]):
     def settings(self) -> dict[str, Any]:
         """Return the rule as plain data, for files."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
-
-
-def average_parameters(done: Round, out: Replica, rows: range) -> None:
-    """Average all parameters over the steps taken: what gradient steps change."""
-    shares = np.tile(done.shares, (len(out.parameters), 1))
-    merge_parameters(done, out, rows, shares)
-    out.parameters.refresh(rows)
-    part = slice(rows.start, rows.stop)
-    logits = np.stack([r.parameters.logits[part] for r in done.replicas])
-    out.parameters.logits[part] = (start := done.start.parameters.logits[part]) + done.shares @ (logits - start)
-
-
-def merge_parameters(done: Round, out: Replica, rows: range, shares: Any) -> None:
-    """Merge the tensors of parameters as plain numbers, by shares (K, R); what nobody changed stays."""
-    replicas = [r.parameters for r in done.replicas]
-    out.parameters.kind.merge_parameters(out.parameters, done.start.parameters, replicas, shares, rows)
 
 
 def plain_numbers(rule: Any) -> None:

@@ -15,10 +15,12 @@ from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.refinement import MOST_MOVES, refine
 from streamgmm.core.rules import restarts
-from streamgmm.core.rules.base import Context, Rule, merge_parameters, plain_numbers
+from streamgmm.core.rules.base import Rule, plain_numbers
+from streamgmm.core.rules.context import Context
+from streamgmm.core.rules.merging import merge_parameters
 from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
 from streamgmm.core.state import SHARES, require_range
-from streamgmm.native import NaturalStep, Steps
+from streamgmm.native import AnswerStep, Floats, NaturalStep, Steps
 
 MANY = 0.05  # share of the components that may be restarted without a visible jump of the loss
 COUNT_MAX = {"f": 5e4, "d": inf}  # by float type of the moments: shorter steps are rounded away in single precision
@@ -162,10 +164,16 @@ class Natural(Rule[NaturalState]):
         return state
 
     def advance(self, state: NaturalState, parameters: Parameters, work: Work) -> Steps:
-        prior = state.prior
-        step = NaturalStep(state.growth, self._bound(state), work.bounds, state.hold, soft=prior is not None)
         own = (state.moments, state.counts, state.received)
-        return parameters.kind.natural_steps(parameters, *own, work, step, *with_prior(prior))
+        return parameters.kind.natural_steps(parameters, *own, work, self._step(state, work), *with_prior(state.prior))
+
+    def prepare(self, state: NaturalState, parameters: Parameters, work: Work) -> Any:
+        own = (state.moments, state.counts, state.received)
+        return parameters.kind.natural_rows(parameters, *own, work, self._step(state, work), state.prior)
+
+    def _step(self, state: NaturalState, work: Work) -> NaturalStep:
+        soft = state.prior_rows is not None
+        return NaturalStep(state.growth, self._bound(state), work.bounds, state.hold, soft=soft)
 
     def check(self, state: NaturalState, parameters: Parameters, context: Context) -> bool:
         state.hold = self._holds(context)
@@ -209,6 +217,15 @@ class Natural(Rule[NaturalState]):
         if weight > 0:  # a few samples tell less about a component than all components together do
             kind.pool_variances(parameters, weight / (effective**2 + weight))
         return True
+
+    def answer(
+        self, state: NaturalState, parameters: Parameters, frame: Floats, bounds: Bounds, out: Parameters
+    ) -> bool:
+        if state.prior is None:
+            return False
+        step = AnswerStep(state.growth, POOLED, FEWEST, bounds)
+        own = (state.moments, state.counts, state.prior)
+        return parameters.kind.natural_answer(parameters, *own, frame, step, out)
 
     def restarted(self, state: NaturalState, parameters: Parameters) -> NaturalState:
         return replace(state, moments=parameters.kind.start_moments(parameters), weights=parameters.weights)

@@ -12,7 +12,7 @@ from streamgmm.core.tensors import Tensors, row_blocks
 from streamgmm.native import Floats
 
 if TYPE_CHECKING:
-    from streamgmm.core.rules.base import Context
+    from streamgmm.core.rules.context import Context
     from streamgmm.core.rules.natural import NaturalState
 
 SMALLEST_BURDEN = 1e-6  # where no spread is unusual, the heaviest components carry the most

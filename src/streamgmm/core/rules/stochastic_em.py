@@ -12,7 +12,8 @@ import numpy.typing as npt
 from streamgmm.core.covariance import Covariance, Statistics, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.rules.base import Context, Rule, plain_numbers
+from streamgmm.core.rules.base import Rule, plain_numbers
+from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.kmeans import cluster
 from streamgmm.core.rules.moments import RegularisedState, merge_moments, with_prior
 from streamgmm.core.state import BUFFER, OPTIONAL, SHARES, require_range

@@ -2,12 +2,15 @@
 #include "bindings.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <vector>
 
 #include "../dispatch.h"
+#include "answer.h"
 #include "arrays.h"
+#include "row_steps.h"
 #include "workspace.h"
 
 using namespace nb::literals;
@@ -75,6 +78,33 @@ void score(const ModelArrays<T> &m, const SampleArrays<T> &samples, std::optiona
     table<T>().diagonal.score(m.model, samples.input, rows, work.scratch, out);
 }
 
+using RowScore = std::optional<std::tuple<double, double, std::int64_t>>;
+
+// Log-likelihood, max-component value and winner of one plain row; nothing if the row is not plain.
+template <class T> RowScore score_row(const ModelArrays<T> &m, Numbers<T> row, double limit, bool gaps) {
+    if (!is_plain_row(row, m.model.features, limit, gaps)) return {};
+    double log_likelihood, max_component;
+    std::int64_t winner;
+    const FlushSubnormals mode; // it takes less time than to let another thread run
+    Workspace<T> work(m.model, {1, true, false, true, false, false, false});
+    const Input<T> input = {row.data(), nullptr, T(1), m.model.features, nullptr, true, {}};
+    table<T>().diagonal.score(m.model, input, 1, work.scratch, {nullptr, &log_likelihood, &max_component, &winner});
+    return std::make_tuple(log_likelihood, max_component, winner);
+}
+
+template <class T>
+void answer_rows(const ModelArrays<T> &m, const MomentArrays<T> &moments, Padded<const T> frame, const AnswerStep &step,
+                 const ModelArrays<T> &out) {
+    const Moments<T> &state = moments.for_model(m);
+    require(state.prior, "answers in the units of the rows need a prior");
+    require(frame.shape(0) == frame_rows && frame.shape(1) == m.model.features,
+            "a frame must have the shape (12, features)");
+    require(m.shaped_alike(out.means) && m.model.features == out.model.features && m.model.means != out.model.means,
+            "an answer needs parameters of its own, of the same shape");
+    LoopRuns running;
+    answer(m.model, state, frame.data(), step, out.model);
+}
+
 template <class T> void refresh_log_dets(const ModelArrays<T> &m, std::size_t first, std::size_t last) {
     m.require_components(first, last);
     nb::gil_scoped_release unlocked;
@@ -129,6 +159,13 @@ void bind_steps(nb::module_ &m) {
                 new (step) NaturalStep{growth, count_max, scale_min, scale_max, hold_scales, scan_all, soft};
             },
             "growth"_a, "count_max"_a, "scale_min"_a, "scale_max"_a, "hold_scales"_a, "scan_all"_a, "soft"_a);
+    nb::class_<AnswerStep>(m, "AnswerStep", "Settings of answers in the units of the rows.")
+        .def(
+            "__init__",
+            [](AnswerStep *step, double growth, double pooled, double fewest, double scale_min, double scale_max) {
+                new (step) AnswerStep{growth, pooled, fewest, scale_min, scale_max};
+            },
+            "growth"_a, "pooled"_a, "fewest"_a, "scale_min"_a, "scale_max"_a);
     nb::class_<EmStep>(m, "EMStep", "Settings of stochastic-EM steps.")
         .def(
             "__init__",
@@ -140,7 +177,7 @@ void bind_steps(nb::module_ &m) {
 }
 
 struct Names {
-    const char *model, *moments, *pair, *dtype;
+    const char *model, *moments, *pair, *rows, *dtype;
 };
 
 template <class T> void bind_kind(nb::module_ &m, const Names &names) {
@@ -155,6 +192,11 @@ template <class T> void bind_kind(nb::module_ &m, const Names &names) {
         .def("em_steps", &em_steps<T>, "moments"_a, "samples"_a, "step"_a, "report"_a)
         .def("score", &score<T>, "samples"_a, "scores"_a.noconvert().none(), "log_likelihood"_a.noconvert().none(),
              "max_component"_a.noconvert().none(), "winner"_a.noconvert().none())
+        .def("score_row", &score_row<T>, "row"_a.noconvert(), "limit"_a, "gaps"_a)
+        .def(
+            "score_row", [](const ModelArrays<T> &, nb::handle, double, bool) { return RowScore(); }, "row"_a,
+            "limit"_a, "gaps"_a, "Anything else is not plain.")
+        .def("answer", &answer_rows<T>, "moments"_a, "frame"_a.noconvert(), "step"_a, "out"_a)
         .def("refresh_log_dets", &refresh_log_dets<T>, "first"_a, "last"_a)
         .def("rescale", &rescale<T>, "moments"_a, "scale_min"_a, "scale_max"_a, "first"_a, "last"_a);
     model.attr("dtype") = nb::module_::import_("numpy").attr("dtype")(names.dtype);
@@ -164,6 +206,12 @@ template <class T> void bind_kind(nb::module_ &m, const Names &names) {
              "prior"_a.noconvert().none());
     nb::class_<PairArrays<T>>(m, names.pair, "Two arrays to merge: means, and variances or scales.")
         .def(nb::init<Padded<T>, Padded<T>>(), "means"_a.noconvert(), "second"_a.noconvert());
+    nb::class_<RowSteps<T>>(m, names.rows, "Natural-gradient steps of single rows, until the next check.")
+        .def(nb::init<const ModelArrays<T> &, const MomentArrays<T> &, const SampleArrays<T> &, const FilterArrays &,
+                      const NaturalStep &, const ReportArrays &, const TallyArrays &, double>(),
+             "model"_a, "moments"_a, "samples"_a, "filter"_a, "step"_a, "report"_a, "tally"_a, "limit"_a)
+        .def("learn", &RowSteps<T>::learn, "row"_a.noconvert())
+        .def("learn", [](const RowSteps<T> &, nb::handle) { return -1; }, "row"_a, "Anything else is not plain.");
     m.def("merge_rows", &merge_rows<T>, "out"_a, "start"_a, "replicas"_a, "shares"_a.noconvert(),
           "variance_max"_a.none(), "first"_a, "last"_a);
 }
@@ -172,8 +220,8 @@ template <class T> void bind_kind(nb::module_ &m, const Names &names) {
 
 void bind_diagonal(nb::module_ &m) {
     bind_steps(m);
-    bind_kind<float>(m, {"DiagonalModel32", "Moments32", "Pair32", "float32"});
-    bind_kind<double>(m, {"DiagonalModel64", "Moments64", "Pair64", "float64"});
+    bind_kind<float>(m, {"DiagonalModel32", "Moments32", "Pair32", "RowSteps32", "float32"});
+    bind_kind<double>(m, {"DiagonalModel64", "Moments64", "Pair64", "RowSteps64", "float64"});
 }
 
 } // namespace streamgmm

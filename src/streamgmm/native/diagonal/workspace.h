@@ -29,14 +29,15 @@ template <class T> class Workspace {
 
     Workspace(const Model<T> &m, const WorkspaceNeeds &needs) {
         const std::size_t k = m.components, padded = (k + 15) / 16 * 16, batch = needs.batch;
-        std::size_t sum_features = needs.many ? 4096 / k / 32 * 32 : 0;
-        if (needs.many) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
+        const bool sums_up = needs.many && needs.learns;
+        std::size_t sum_features = sums_up ? 4096 / k / 32 * 32 : 0;
+        if (sums_up) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
+        const std::size_t room = needs.learns ? 4 * k * sum_features + 2 * 1024 : 0;
         winners.resize(batch);
-        double *at = aligned(numbers, batch * (k + 1) + padded + 5 * k + 4 * k * sum_features + 2 * 1024);
+        double *at = aligned(numbers, batch * (k + 1) + padded + 5 * k + room);
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
-               *pair = take(2 * k), *exact = take(k), *shares = take(batch),
-               *sums = take(4 * k * sum_features + 2 * 1024);
+               *pair = take(2 * k), *exact = take(k), *shares = take(batch), *sums = take(room);
         const std::size_t held = needs.learns ? batch * m.stride : m.stride;
         T *rows = aligned(samples, held + m.stride), *raw = rows + held;
         T *products = aligned(shifted, needs.many ? (k + 1) * m.stride : 0);

@@ -1,4 +1,5 @@
-// [E11] Smoothing of losses over time, on which annealing decides.
+// What the control of a training keeps of losses: [E11] smoothed over time, on which annealing decides, and [E22]
+// summed over a period, which tells of drift.
 #pragma once
 #include <cstddef>
 
@@ -29,6 +30,16 @@ inline void smooth_losses(double *state, const double *losses, const double *top
         if (baseline != baseline && samples >= s.opening) baseline = loss;
     }
     state[0] = samples, state[1] = loss, state[2] = top, state[3] = variance, state[4] = baseline;
+}
+
+// INOUT state[4]: a floor (NaN while nothing is summed), number of losses, and sums of their distances above the floor
+// and of the squares of these; IN losses[steps]. One after the other, so that chunks leave no trace in the rounding.
+inline void sum_above(double *state, const double *losses, std::size_t steps) {
+    if (state[0] != state[0]) return;
+    for (std::size_t t = 0; t < steps; ++t) {
+        const double away = losses[t] - state[0], above = away < 0 ? 0 : away;
+        state[1] += 1, state[2] += above, state[3] += above * above;
+    }
 }
 
 } // namespace streamgmm

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "annealing.h"
 #include "types.h"
 
 #if STREAMGMM_X86
@@ -68,6 +69,20 @@ template <class Array> std::size_t row_stride(const Array &x) {
     require(x.shape(0) == 0 || x.shape(1) == 1 || x.stride(1) == 1, "the features of a sample must be adjacent");
     require(x.shape(0) < 2 || x.stride(0) >= 0, "the stride between rows must not be negative");
     return x.shape(0) < 2 ? x.shape(1) : std::size_t(x.stride(0));
+}
+
+// Whether an array is one row that loops can read as it is and learn: adjacent numbers within the limit, or NaN where
+// there may be gaps, but not in all features.
+template <class T> bool is_plain_row(const Numbers<T> &x, std::size_t features, double limit, bool gaps) {
+    if (x.shape(0) != 1 || x.shape(1) != features || (features > 1 && x.stride(1) != 1)) return false;
+    if (reinterpret_cast<std::uintptr_t>(x.data()) % alignof(T)) return false;
+    const T *row = x.data(), most = T(limit);
+    bool fit = true, any = false;
+    for (std::size_t d = 0; d < features; ++d) {
+        const bool known = row[d] <= most && row[d] >= -most;
+        any |= known, fit &= known || (gaps && row[d] != row[d]);
+    }
+    return fit && any;
 }
 
 // Whole batches of consecutive rows.
@@ -155,6 +170,26 @@ struct ReportArrays {
         require(losses.shape(0) == steps, "losses must have one entry per step");
         require(wins.shape(0) == components, "wins must have one entry per component");
         return report;
+    }
+};
+
+// What the control keeps of losses; see annealing.h.
+struct TallyArrays {
+    Vector level, above; // INOUT [5], INOUT [4]
+    LossSmoothing smoothing;
+
+    TallyArrays(Vector level_, Vector above_, double period, double opening, bool robust, double farthest)
+        : level(std::move(level_)), above(std::move(above_)), smoothing{1, period, opening, robust, farthest} {
+        require(level.shape(0) == 5 && above.shape(0) == 4, "level must have five entries, above four");
+        require(period >= 1, "a period must have at least one sample");
+    }
+
+    // Takes in the loss of a step of one sample; returns how many samples are left until the next check.
+    std::int64_t add(double loss, double top) const {
+        smooth_losses(level.data(), &loss, &top, 1, smoothing);
+        sum_above(above.data(), &loss, 1);
+        const auto samples = std::int64_t(level.data()[0]), period = std::int64_t(smoothing.period);
+        return samples % period ? period - samples % period : 0;
     }
 };
 

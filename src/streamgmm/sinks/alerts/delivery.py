@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 
 from streamgmm.sinks.alerts.outage import Outage
@@ -12,7 +12,7 @@ from streamgmm.sinks.alerts.target import DeliveryError, Target
 from streamgmm.storage.alert_log import AlertLog
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds between two attempts, doubled after each failure
-SAVE_SECONDS = 1.0  # while alerts keep coming; a kill repeats what was delivered since
+SAVE_SECONDS = 1.0  # after which a place is saved, so that alerts need not wait for the disk; a kill repeats them
 
 Tell = Callable[[str], None]
 """Say something to people. It is called by several threads."""
@@ -46,8 +46,9 @@ class Delivery:
         self.target, self.place = target, place
         self.gone: Exception | None = None
         self._log, self._save, self._tell = log, save, tell
-        self._stopped, self._hurried = Event(), Event()
-        self._outage, self._failures, self._began, self._saved_at = Outage(), 0, 0.0, 0.0
+        self._stopped, self._hurried, self._sending = Event(), Event(), Lock()
+        self._outage, self._failures, self._began = Outage(), 0, 0.0
+        self._unsaved_since: float | None = None
         target.listener = self._report
         self._thread = Thread(target=self._run, name=f"streamgmm-alerts-{target.key[:40]}", daemon=True)
 
@@ -59,6 +60,19 @@ class Delivery:
     def done(self) -> bool:
         """Whether the target has all alerts, or never will."""
         return self.gone is not None or self.place >= self._log.length
+
+    def send_now(self, size: int) -> None:
+        """Deliver on this thread if the target takes so many bytes at once: waking another one takes longer.
+
+        What fails is left to the thread of this delivery.
+        """
+        if self.target.is_ready(size) and self._sending.acquire(blocking=False):
+            try:
+                self._send()
+            except (DeliveryError, OSError):
+                pass
+            finally:
+                self._sending.release()
 
     def hurry(self) -> None:
         """Do not wait for the next attempt."""
@@ -76,8 +90,9 @@ class Delivery:
     def _run(self) -> None:
         try:
             while not self._stopped.is_set():
-                if self._log.wait(self.place, 1.0):
+                if self._log.wait(self.place, SAVE_SECONDS):
                     self._attempt()
+                self._save_if_due()
         except Exception as problem:  # raised again where alerts are appended
             self.gone = problem
             self._log.wake()
@@ -87,8 +102,8 @@ class Delivery:
     def _attempt(self) -> None:
         self._began = monotonic()
         try:
-            lines = self._log.read(self.place, self.target.batch)
-            self.target.send(lines)
+            with self._sending:
+                self._send()
         except DeliveryError as problem:
             self._fail(problem)
             return
@@ -97,19 +112,29 @@ class Delivery:
         except OSError as problem:
             self._fail(DeliveryError(str(problem), lasting=True))
             return
-        self.place += sum(map(len, lines))
         if self._stopped.is_set():  # the log may be closed
             return
-        now = monotonic()
-        if self.done or now - self._saved_at > SAVE_SECONDS:
-            self._saved_at = now
-            self._save()
+        if self.done:
             self._log.wake()
         self._failures = 0
         if self._outage.end():
             waiting = self._log.count(self.place)
             rest = f"; {waiting} more {'follows' if waiting == 1 else 'follow'}" if waiting else ""
             self._tell(f"{self.target.name} accepts alerts again{rest}.")
+
+    def _send(self) -> None:
+        lines = self._log.read(self.place, self.target.batch)
+        if lines:
+            self.target.send(lines)
+            self.place += sum(map(len, lines))
+            if self._unsaved_since is None:
+                self._unsaved_since = monotonic()
+
+    def _save_if_due(self) -> None:
+        since = self._unsaved_since
+        if since is not None and monotonic() - since >= SAVE_SECONDS and not self._stopped.is_set():
+            self._unsaved_since = None
+            self._save()
 
     def _fail(self, problem: DeliveryError) -> None:
         if self._stopped.is_set():

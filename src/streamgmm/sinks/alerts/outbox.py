@@ -118,6 +118,10 @@ class Outbox:
         lines = [encode_alert(alert) for alert in alerts]
         if lines:
             self._log.append(lines)
+            for delivery in self._deliveries:
+                delivery.send_now(self._log.length - delivery.place)
+            if not all(delivery.done for delivery in self._deliveries):
+                self._log.wake()
 
     def sync(self) -> int:
         """Make all alerts survive a power failure; return a number that belongs into the checkpoint."""

@@ -56,6 +56,16 @@ class Target(ABC):
             One JSON object each, with a line break.
         """
 
+    def is_ready(self, size: int) -> bool:
+        """Return whether ``send`` surely takes this many bytes without waiting.
+
+        Parameters
+        ----------
+        size : int
+            Bytes of all alerts to send.
+        """
+        return False
+
     def report(self, reason: str) -> None:
         """Say why ``send`` still waits, so that people can be told.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 from typing import TextIO
 
 from streamgmm.errors import AlertError
 from streamgmm.sinks.alerts.target import DeliveryError, Target
+
+PIPE_BYTES = getattr(select, "PIPE_BUF", 512)  # that a pipe takes without blocking, if it can be written to
 
 
 class StreamTarget(Target):
@@ -23,6 +26,12 @@ class StreamTarget(Target):
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+
+    def is_ready(self, size: int) -> bool:
+        try:
+            return size <= PIPE_BYTES and bool(select.select([], [self._out], [], 0)[1])
+        except (OSError, ValueError):  # not a file, or not on this system
+            return False
 
     def send(self, lines: list[bytes]) -> None:
         try:
