@@ -1,4 +1,4 @@
-"""Measure the figures of docs/guide/scale.md and draw its chart (``python docs/scale.py``, about ten minutes).
+"""Measure the figures of docs/scale.md and draw its chart (``python docs/scale.py``, about ten minutes).
 
 Quality is simulated: all replicas of a round learn in this process, one after the other.
 """

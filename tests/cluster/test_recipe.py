@@ -1,4 +1,4 @@
-"""The recipe for plain processes in docs/guide/scale.md."""
+"""The recipe for plain processes in docs/scale.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "scale.md"
+PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 
 
 @pytest.mark.source

@@ -93,6 +93,15 @@ class Reference:
         """
         if not self.known:
             return -inf
+        if share not in self._thresholds:  # rows may be judged one at a time
+            self._thresholds[share] = self._find_threshold(share)
+        return self._thresholds[share]
+
+    @cached_property
+    def _thresholds(self) -> dict[float, float]:
+        return {}
+
+    def _find_threshold(self, share: float) -> float:
         place = int(np.searchsorted(self.shares, share * (1 + 1e-12), side="right"))
         if place:
             end = inf if place < COUNTED else self._end_of_outliers(share, place)
