@@ -29,6 +29,7 @@ from streamgmm.sources import (
     read_ahead,
     select_columns,
 )
+from streamgmm.sources.reader_thread import END_SECONDS
 from streamgmm.storage import SavedModel
 
 Report = Callable[[tuple[BadRow, ...]], None]
@@ -85,7 +86,9 @@ def score_rows(
     empty, judges = True, model.judge.known or stop is not None
     source.heading = source.heading or (saved.run or {}).get("heading") or saved.feature_names
     source.expect(saved.feature_names, model.mixture.n_features)
-    for chunk in read_ahead(source.chunks()) if stop is None else _follow(source, stop):
+    for chunk in (
+        read_ahead(source.chunks(), patience=END_SECONDS[source.finite]) if stop is None else _follow(source, stop)
+    ):
         if (latest := newer()) is not None:
             model = Model.of(latest)
         if len(chunk.rows):

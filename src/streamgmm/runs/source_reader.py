@@ -33,6 +33,7 @@ from streamgmm.sources import (
     read_ahead,
     select_columns,
 )
+from streamgmm.sources.reader_thread import END_SECONDS
 from streamgmm.storage.run_folder import Progress, RunRecord
 
 IDLE_SECONDS = 0.5
@@ -92,7 +93,8 @@ class SourceReader(ABC):
             return
         progress = self.progress
         chunks = self._passes(progress.epoch, progress.position, progress.pass_rows)
-        for number, chunk in read_ahead(chunks, self._stop_while_waiting):
+        patience = END_SECONDS[self.source.finite]
+        for number, chunk in read_ahead(chunks, self._stop_while_waiting, patience=patience):
             if number > progress.epoch:
                 self._end_pass()
             progress.epoch = number

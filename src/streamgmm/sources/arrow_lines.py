@@ -13,16 +13,26 @@ import numpy as np
 import numpy.typing as npt
 
 LEAST_LINES = 100  # that are worth a call
-PATIENCE = 5000  # lines of a source before pyarrow is loaded, which takes as long as parsing them
 
 Numbers = npt.NDArray[np.float64]
 
 
-class ArrowLines:
-    """Parse lines of one source, once it has proved long enough."""
+def arrow_lines() -> ArrowLines | None:
+    """Return a parser, if pyarrow is installed.
 
-    def __init__(self) -> None:
-        self._seen = 0
+    It is loaded here and not by the thread that reads ahead, which may be left behind when the program ends.
+    """
+    try:
+        import pyarrow.compute
+        import pyarrow.csv
+        import pyarrow.json  # noqa: F401
+    except ImportError:
+        return None
+    return ArrowLines()
+
+
+class ArrowLines:
+    """Parse many lines at once."""
 
     def csv(self, lines: list[bytes], places: Sequence[int]) -> Numbers | None:
         """Return the numbers at some places of lines without quotes, (N, D); None if they need a closer look.
@@ -34,7 +44,7 @@ class ArrowLines:
         places : sequence of int
             The columns to return.
         """
-        if not self._is_worth(lines):
+        if len(lines) < LEAST_LINES:
             return None
         from pyarrow import ArrowException, BufferReader
         from pyarrow.csv import read_csv
@@ -58,7 +68,7 @@ class ArrowLines:
         others : bool
             Whether objects may have other names, too.
         """
-        if not self._is_worth(lines) or not all(line.startswith(b"{") for line in lines):
+        if len(lines) < LEAST_LINES or not all(line.startswith(b"{") for line in lines):
             return None
         from pyarrow import ArrowException, BufferReader
         from pyarrow.json import ReadOptions, read_json
@@ -70,20 +80,6 @@ class ArrowLines:
         except ArrowException:
             return None
         return _numbers(table.select(list(names)), len(lines))
-
-    def _is_worth(self, lines: list[bytes]) -> bool:
-        self._seen += len(lines)
-        return len(lines) >= LEAST_LINES and self._seen > PATIENCE and _has_arrow()
-
-
-@lru_cache
-def _has_arrow() -> bool:
-    try:
-        import pyarrow.csv
-        import pyarrow.json  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 @lru_cache(maxsize=8)
@@ -113,9 +109,15 @@ def _json_options(names: tuple[str, ...], others: bool) -> Any:
 
 def _numbers(table: Any, count: int) -> Numbers | None:
     """Return a table as an array, if it has one row for each line."""
+    from pyarrow.compute import fill_null
+
     if table.num_rows != count:
         return None
     rows = np.empty((count, table.num_columns))
     for place, column in enumerate(table.columns):
-        rows[:, place] = column.to_numpy()
+        whole = fill_null(column, np.nan) if column.null_count else column
+        done = 0
+        for part in whole.chunks:  # not to_numpy, which loads pandas
+            rows[done : done + len(part), place] = np.frombuffer(part.buffers()[1])[part.offset :][: len(part)]
+            done += len(part)
     return rows

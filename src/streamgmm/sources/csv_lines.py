@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
-from streamgmm.sources.arrow_lines import ArrowLines
 from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, has_no_number, is_number, parse_number
 
@@ -29,7 +28,6 @@ class CsvParser(LineParser):
 
     def __init__(self, source: str, options: ReadOptions) -> None:
         super().__init__(source, options)
-        self._arrow = ArrowLines()
         self._model_features: list[str] | None = None
         self._places: list[int] = []  # where the features are in a line
         self._id_place: int | None = None
@@ -136,8 +134,8 @@ class CsvParser(LineParser):
     def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
         if any(b'"' in line for line in lines):
             return None  # quoted fields may contain commas
-        if self._ignores_columns or lines[0].count(b",") + 1 == self._n_fields:
-            rows = self._arrow.csv(lines, self._places)
+        if self.arrow is not None and (self._ignores_columns or lines[0].count(b",") + 1 == self._n_fields):
+            rows = self.arrow.csv(lines, self._places)
             if rows is not None:
                 return rows
         try:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import DataWarning, Remedy, SourceError
-from streamgmm.sources.arrow_lines import ArrowLines
 from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.line_parser import LineError, LineParser, has_no_number, parse_number
 
@@ -31,7 +30,6 @@ class JsonParser(LineParser):
 
     def __init__(self, source: str, options: ReadOptions) -> None:
         super().__init__(source, options)
-        self._arrow = ArrowLines()
         self._warns_of_others = options.columns is None  # whether to warn of features that are not learned
 
     def expect(self, names: list[str] | None, width: int) -> None:
@@ -81,9 +79,11 @@ class JsonParser(LineParser):
 
     def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
         names = self.feature_names
-        if not names or self.width not in (None, len(names)) or (self._warns_of_others and self.left_out):
+        if self.arrow is None or not names or self.width not in (None, len(names)):
             return None
-        rows = self._arrow.json(lines, names, others=not self._warns_of_others)
+        if self._warns_of_others and self.left_out:
+            return None
+        rows = self.arrow.json(lines, names, others=not self._warns_of_others)
         if rows is None:
             return None
         gaps = np.isnan(rows)  # which may be missing, where all other features of a row may not

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.arrow_lines import ArrowLines, arrow_lines
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
 
 MISSING_VALUES = ("", "NA", "N/A", "null", "NULL", "None", "?")
@@ -62,6 +63,11 @@ class LineParser(ABC):
         self.width: int | None = None
         self.left_out: list[str] = []
         self.heading: list[str] | None = None
+        self.arrow: ArrowLines | None = None
+
+    def expect_many_lines(self) -> None:
+        """Get ready for so many lines that loading pyarrow pays off, if it is installed."""
+        self.arrow = arrow_lines()
 
     @abstractmethod
     def expect(self, names: list[str] | None, width: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from streamgmm.sources.text import TextFile, TextPipe
 from streamgmm.storage.schema import COUNT
 
 LINES_PER_CHUNK = 1000
+LARGE_BYTES = 1 << 23  # of a file that takes longer to parse than pyarrow takes to load
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -43,6 +45,8 @@ class LineSource(SeekableSource):
         self._parser = parser(self.name, options)
         self._started, self.live = False, isinstance(text, TextPipe)
         self.finite = not isinstance(text, TextPipe) and not options.follow
+        if self.finite and isinstance(text, Path) and text.stat().st_size >= LARGE_BYTES:
+            self._parser.expect_many_lines()
         self.seekable = self.finite and not isinstance(text, TextPipe) and text.suffix.lower() != ".gz"
 
     def expect(self, names: list[str] | None, width: int) -> None:

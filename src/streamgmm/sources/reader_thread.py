@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
+END_SECONDS = {True: 10.0, False: 0.5}
+"""How long to wait for the last chunk of a finite source, and of one that may stay silent."""
 
 
-def read_ahead(chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, depth: int = 6) -> Iterator[T]:
+def read_ahead(
+    chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, depth: int = 6, patience: float = 0.5
+) -> Iterator[T]:
     """Yield the same items, read by another thread. Errors of that thread are raised here.
 
     Parameters
@@ -21,6 +25,8 @@ def read_ahead(chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, de
         Asked while no item arrives; reading ends when it returns True.
     depth : int, default=6
         How many items to read ahead at most.
+    patience : float, default=0.5
+        Seconds to wait for the other thread at the end. One that is left behind in a decoder may crash at exit.
     """
     waiting: queue.Queue[T | BaseException | None] = queue.Queue(depth)
     over = threading.Event()
@@ -60,4 +66,4 @@ def read_ahead(chunks: Iterator[T], stop: Callable[[], bool] = lambda: False, de
             yield item
     finally:
         over.set()
-        thread.join(timeout=0.5)  # a thread blocked on a silent source is left behind; it is a daemon
+        thread.join(timeout=patience)  # a thread blocked on a silent source is left behind; it is a daemon

@@ -180,14 +180,16 @@ inline void own_sums(const Model<T> &m, const Scratch<T> &scratch, std::size_t k
 template <class T, class Update>
 inline void with_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, Update update) {
     double centre[block_features];
-    const std::size_t width = scratch.sum_features;
+    // sums of one component at a time need no room for the others: longer blocks, and fewer searches for its samples
+    const std::size_t width = g.identity ? block_features : scratch.sum_features;
+    const std::size_t apart = g.identity ? width : m.components * width;
     for (std::size_t start = 0; start < m.features; start += width) {
         const std::size_t stop = m.features - start < width ? m.features : start + width;
         if (!g.identity) batch_sums(m, g, scratch, start, stop, centre);
         for (std::size_t k = 0; k < m.components; ++k) {
             if (scratch.received[k] < negligible<T>) continue;
-            double *first = scratch.sums + (g.identity ? 0 : k * width), *second = first + m.components * width;
-            double *zeroth = second + m.components * width;
+            double *first = scratch.sums + (g.identity ? 0 : k * width), *second = first + apart;
+            double *zeroth = second + apart;
             if (g.identity) own_sums(m, scratch, k, start, stop, {centre, first, second, zeroth});
             update(k, start, stop, Sums{centre, first, second, scratch.gaps ? zeroth : nullptr});
         }

@@ -48,7 +48,7 @@ template <class T> struct Scratch {
     double *log_weights;  // [components]
     double *received;     // [components] weight that each component receives in a step
     double *pair;         // [2 * components]
-    double *sums;         // four arrays of [components, sum_features], or two of 1024
+    double *sums;         // four arrays of [components, sum_features], or up to three of 1024
     std::size_t *winners; // [batch]
     double *shares;       // [batch] weight of each sample
     T *present;           // [batch, stride] 0 for missing values, else 1; unused without gaps
