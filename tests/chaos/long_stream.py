@@ -160,9 +160,7 @@ def simulate(folder: Path, hours: float, restart_minutes: int) -> tuple[list[Usa
     return used, {**counted, "alerts": target.delivered, "failed deliveries": target.failed}
 
 
-def _run_once(
-    out: Path, path: Path, target: Flaky, now: list[TrainingRun], stop: Callable[[], bool]
-) -> TrainingRun:
+def _run_once(out: Path, path: Path, target: Flaky, now: list[TrainingRun], stop: Callable[[], bool]) -> TrainingRun:
     known = latest_checkpoint(out)
     state = WatchState() if known is None else WatchState.from_facts(known[1].watch or {})
     while not path.exists():

@@ -109,7 +109,10 @@ def load_stacked_models(path: str | os.PathLike[str]) -> SavedStack:
         _check_header(header)
         own = _by_model(tensors)
         models = [
-            [unpack_model(facts, own.get((str(level), str(position)), {}), place) for position, facts in enumerate(group)]
+            [
+                unpack_model(facts, own.get((str(level), str(position)), {}), place)
+                for position, facts in enumerate(group)
+            ]
             for level, group in enumerate(header["models"])
         ]
         waiting = tensors[WAITING]
