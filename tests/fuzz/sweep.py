@@ -14,7 +14,7 @@ from tests.fuzz.model_files import NUMBERS, join_parts, odd_number, split_parts
 
 
 def sweep(content: bytes) -> Iterator[bytes]:
-    """Yield a safetensors file with one tensor, one number of a tensor, or one part of its header replaced or removed."""
+    """Yield a safetensors file with a tensor, a number of a tensor, or a part of its header replaced or removed."""
     tensors, (layout, data) = load(content), split_parts(content)
     for name, value in tensors.items():
         for number in NUMBERS if value.size else ():

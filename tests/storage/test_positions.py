@@ -40,7 +40,7 @@ def test_positions_in_a_text(tmp_path: Path, change: dict[str, Any], words: str)
 
 def test_a_position_of_another_kind_of_source(tmp_path: Path) -> None:
     source = open_source(write_table(tmp_path))
-    with pytest.raises(SourceError, match="belongs to another kind of source than x.csv: it has no 'byte'"):
+    with pytest.raises(SourceError, match=r"belongs to another kind of source than x\.csv: it has no 'byte'"):
         list(source.chunks({"row": 3}))
 
 
