@@ -157,9 +157,7 @@ def redis_down(folder: Path, seconds: float = 4.0) -> str:
 
         def fail() -> Timer:
             server.stop()
-            return later(
-                seconds, server.start, lambda: server.fill("x", ({"v": row} for row in vectors(ROWS)[HALF:]))
-            )
+            return later(seconds, server.start, lambda: server.fill("x", ({"v": row} for row in vectors(ROWS)[HALF:])))
 
         run = follow(folder / "run", server.url("x"), ROWS, fail)
         whole = follow(folder / "whole", server.url("x"), ROWS)

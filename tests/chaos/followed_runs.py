@@ -57,7 +57,9 @@ def follow(
         assert run.resume(*known)
 
     def stop() -> bool:
-        assert time.monotonic() < until, f"{run.progress.samples} rows and {run.progress.bad} bad ones of {enough} arrived"
+        assert time.monotonic() < until, (
+            f"{run.progress.samples} rows and {run.progress.bad} bad ones of {enough} arrived"
+        )
         return run.progress.samples + run.progress.bad >= enough
 
     run.stop = stop

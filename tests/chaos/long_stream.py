@@ -13,7 +13,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -149,7 +150,7 @@ def simulate(folder: Path, hours: float, restart_minutes: int) -> tuple[list[Usa
         plant.start()
         while True:
             until = time.monotonic() + restart_minutes * MINUTE
-            last = _run_once(out, path, target, now, lambda: _done(plant, now) or time.monotonic() > until)
+            last = _run_once(out, path, target, now, partial(_over, plant, now, until))
             record = last.record
             used.append(_usage(out))
             if _done(plant, now):
@@ -160,9 +161,7 @@ def simulate(folder: Path, hours: float, restart_minutes: int) -> tuple[list[Usa
     return used, {**counted, "alerts": target.delivered, "failed deliveries": target.failed}
 
 
-def _run_once(
-    out: Path, path: Path, target: Flaky, now: list[TrainingRun], stop: Callable[[], bool]
-) -> TrainingRun:
+def _run_once(out: Path, path: Path, target: Flaky, now: list[TrainingRun], stop: Callable[[], bool]) -> TrainingRun:
     known = latest_checkpoint(out)
     state = WatchState() if known is None else WatchState.from_facts(known[1].watch or {})
     while not path.exists():
@@ -190,11 +189,16 @@ def _done(plant: Plant, now: list[TrainingRun]) -> bool:
     return plant.over and now[0].progress.samples >= plant.rows
 
 
+def _over(plant: Plant, now: list[TrainingRun], until: float) -> bool:
+    return _done(plant, now) or time.monotonic() > until
+
+
 def _usage(out: Path) -> Usage:
     gc.collect()
-    links = [Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
-    names = [os.readlink(link) for link in links if os.path.lexists(link)]
-    open_files = sum(not name.endswith(LOG) for name in names)  # the plant may be writing its log
+    open_files = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the plant may be writing its log
+            open_files += not str(link.readlink()).endswith(LOG)
     return Usage(resident(), open_files, (out / EVENTS).stat().st_size, (out / ALERTS).stat().st_size)
 
 

@@ -19,12 +19,14 @@ ROWS = np.random.default_rng(5).normal(0.5, 0.2, (70, 3))
 NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1e-320, 1e16, 1e37, 1e300, -1e300, 2.0**63)
 
 
-def _parts(content: bytes) -> tuple[dict[str, Any], bytes]:
+def split_parts(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return the header of a safetensors file, and the bytes after it."""
     size = int.from_bytes(content[:8], "little")
     return json.loads(content[8 : 8 + size]), content[8 + size :]
 
 
-def _joined(header: Any, data: bytes) -> bytes:
+def join_parts(header: Any, data: bytes) -> bytes:
+    """Return the file with this header."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode("utf8", "replace")
     return len(text).to_bytes(8, "little") + text + data
 
@@ -32,7 +34,7 @@ def _joined(header: Any, data: bytes) -> bytes:
 def change_header(rng: Random, content: bytes) -> bytes:
     """Change the JSON text that describes the model."""
     try:
-        header, data = _parts(content)
+        header, data = split_parts(content)
         [key] = header["__metadata__"]
         known = json.loads(header["__metadata__"][key])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -41,22 +43,22 @@ def change_header(rng: Random, content: bytes) -> bytes:
         header["__metadata__"][key] = rng.choice((DEEP, '{"run": ' + DEEP + "}", "NaN", "3", ""))
     else:
         header["__metadata__"][key] = json.dumps(mutate_json(rng, known))
-    return _joined(header, data)
+    return join_parts(header, data)
 
 
 def change_layout(rng: Random, content: bytes) -> bytes:
     """Change what safetensors says about itself: names, types, shapes and places of tensors."""
     try:
-        header, data = _parts(content)
+        header, data = split_parts(content)
     except (ValueError, RecursionError):
         return cut_bytes(rng, content)
-    return _joined(mutate_json(rng, header), data)
+    return join_parts(mutate_json(rng, header), data)
 
 
 def change_tensor(rng: Random, content: bytes) -> bytes:
     """Change values, the type or the shape of a tensor, or remove it."""
     try:
-        tensors, metadata = load(content), _parts(content)[0]["__metadata__"]
+        tensors, metadata = load(content), split_parts(content)[0]["__metadata__"]
         name = rng.choice(sorted(tensors))
     except Exception:
         return flip_bytes(rng, content)
@@ -76,17 +78,22 @@ def change_tensor(rng: Random, content: bytes) -> bytes:
         elif kind == 4:
             tensors[rng.choice(sorted(tensors))] = value
         elif value.size:
-            number = rng.choice(NUMBERS)
-            bounds = np.iinfo(value.dtype) if value.dtype.kind in "iu" else None
-            if bounds is not None:
-                number = int(np.clip(number, -1e18, 1e18)) if np.isfinite(number) else bounds.max
-                number = min(max(number, bounds.min), bounds.max)
+            number = odd_number(rng.choice(NUMBERS), value.dtype)
             if kind == 5:
                 value[...] = number
             else:
                 value.reshape(-1)[rng.randrange(value.size)] = number
             tensors[name] = value
     return save(tensors, metadata)
+
+
+def odd_number(number: float, dtype: np.dtype[Any]) -> float:
+    """Return a number as one that fits into a type."""
+    if dtype.kind not in "iu":
+        return number
+    bounds = np.iinfo(dtype)
+    whole = int(np.clip(number, -1e18, 1e18)) if np.isfinite(number) else int(bounds.max)
+    return min(max(whole, int(bounds.min)), int(bounds.max))
 
 
 def try_model(path: Path) -> None:

@@ -30,7 +30,7 @@ def test_rows_share_ids_of_a_dictionary(tmp_path: Path, dictionary: bool) -> Non
 def test_long_ids_are_refused(tmp_path: Path, dictionary: bool) -> None:
     pq.write_table(table_of(["x" * 100_001], 50, dictionary=dictionary), tmp_path / "x.parquet")
     source = open_source(str(tmp_path / "x.parquet"), id_column="id")
-    with pytest.raises(SourceError, match="column 'id' of x.parquet has an id of 100,001 characters"):
+    with pytest.raises(SourceError, match=r"column 'id' of x\.parquet has an id of 100,001 characters"):
         list(source.chunks())
     assert sum(len(chunk.rows) for chunk in open_source(str(tmp_path / "x.parquet")).chunks()) == 50
 

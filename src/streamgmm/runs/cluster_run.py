@@ -139,9 +139,9 @@ class ClusterRun(TrainingRun):
             check_position(position, {"end": record(dict.fromkeys(first, COUNT), unknown=anything)}, source.name)
             source.verify(end)
             if end["row"] > layout.blocks.rows[-1]:
+                now, before = int(layout.blocks.rows[-1]), end["row"]
                 raise SourceError(
-                    f"{source.name} has {layout.blocks.rows[-1]:,} rows, but had {end['row']:,} before: it has changed.",
-                    Remedy.START_NEW_RUN,
+                    f"{source.name} has {now:,} rows, but had {before:,} before: it has changed.", Remedy.START_NEW_RUN
                 )
             layout = layout._replace(blocks=layout.blocks.between(first, end))
         return layout

@@ -83,12 +83,12 @@ def save_stacked_models(path: str | os.PathLike[str], saved: SavedStack) -> None
     """Write a stack atomically."""
     tensors: dict[str, npt.NDArray[Any]] = {WAITING: saved.waiting}
     headers: list[list[dict[str, Any]]] = []
-    for number, group in enumerate(saved.models):
+    for level, group in enumerate(saved.models):
         headers.append([])
         for place, model in enumerate(group):
             header, own = pack_model(model)
             headers[-1].append(header)
-            tensors |= {f"{number}.{place}.{name}": value for name, value in own.items()}
+            tensors |= {f"{level}.{place}.{name}": value for name, value in own.items()}
     header = {
         "format": FORMAT,
         "layers": saved.layers,
@@ -109,7 +109,10 @@ def load_stacked_models(path: str | os.PathLike[str]) -> SavedStack:
         _check_header(header)
         own = _by_model(tensors)
         models = [
-            [unpack_model(facts, own.get((str(level), str(position)), {}), place) for position, facts in enumerate(group)]
+            [
+                unpack_model(facts, own.get((str(level), str(position)), {}), place)
+                for position, facts in enumerate(group)
+            ]
             for level, group in enumerate(header["models"])
         ]
         waiting = tensors[WAITING]
