@@ -25,6 +25,12 @@ ALLOWED = {
     "_getframe",
     "_repr_html_",
     "_PARTITION_EOF",
+    "_AUTO_OFFSET_RESET",
+    "_TRANSPORT",
+    "_TIMED_OUT",
+    "_ALL_BROKERS_DOWN",
+    "_RESOLVE",
+    "_UNKNOWN_PARTITION",
     "_mmap",
 }
 

@@ -73,9 +73,10 @@ class EntryParser:
             Where reading resumes.
         """
         columns, field = position.get("columns"), position.get("field")
-        if columns or (columns is False and field is not None):
-            self._columns = columns
-            self._field = None if columns else field.encode(errors="surrogateescape")
+        if columns:
+            self._columns, self._field = True, None
+        elif columns is False and field is not None:
+            self._columns, self._field = False, field.encode(errors="surrogateescape")
         self._bodies.restore(position)
 
     def detect(self, entries: list[Entry]) -> None:
