@@ -117,9 +117,9 @@ $(VENV)/.clustered: $(VENV)/.developed
 	$(PIP) install "ray[data]>=2.52"
 	@touch $@
 
-# Sphinx is only needed for the site.
+# Sphinx is only needed for the site. The package is there already, so pip adds what its extra names.
 $(VENV)/.documented: $(VENV)/.developed
-	$(PIP) install --editable ".[docs]"
+	$(PIP) install "streamgmm[docs]"
 	@touch $@
 
 clean:
