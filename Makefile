@@ -6,7 +6,7 @@ KERNEL := $(sort $(wildcard $(addprefix src/streamgmm/native/, *.h *.cpp */*.h *
 SOURCES := pyproject.toml CMakeLists.txt $(KERNEL) $(wildcard src/streamgmm/*/__init__.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-services soak bench paper results pictures lint sanitize develop stubs clean
+.PHONY: demo test test-services soak bench paper results pictures docs dist test-oldest lint sanitize develop stubs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/streamgmm demo --out runs/demo
@@ -37,12 +37,43 @@ results: $(VENV)/.developed
 pictures: $(VENV)/.developed
 	$(BIN)/python docs/draw.py
 
+# The site, without network. Pages of the API and of the examples are generated, so that none outlives its name.
+docs: $(VENV)/.documented
+	rm -rf docs/_build docs/api/*.rst docs/examples docs/commands.md docs/sg_execution_times.rst
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --nitpicky -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+# The packages of a release: sources, and a wheel for this machine
+dist: $(VENV)/.developed
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
+# The oldest versions of everything that we claim to work with, in an environment of their own. uv resolves to the lower
+# bounds of pyproject.toml; warnings of old packages are not errors here.
+OLDEST := build/oldest
+# River's checks for other kinds of models call learn_one(x, y) in old versions, and k-means of old scikit-learn starts elsewhere.
+NOT_OLD := --deselect tests/faces/test_river.py::test_checks_on_data \
+    --deselect "tests/storage/test_format2.py::test_training_continues_as_in_the_version_that_wrote_it[sem-kmeans]" \
+    --deselect tests/storage/test_format2.py::test_an_old_file_is_saved_in_the_present_format
+EXTRAS := plots dashboard kafka redis mqtt parquet river metrics onnx cloud
+test-oldest:
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install uv
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --index-strategy unsafe-best-match \
+	    --resolution lowest-direct --only-binary :all: --requirements pyproject.toml $(addprefix --extra ,$(EXTRAS))
+	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install pytest hypothesis pandas
+	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install --no-deps .
+	$(OLDEST)/bin/python -m pytest tests -o filterwarnings= -m "not source and not soak and not services" $(NOT_OLD)
+
 lint: $(VENV)/.developed
 	$(BIN)/ruff check src tests bench docs examples
 	$(BIN)/ruff format --check src tests bench docs examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/clang-format --dry-run --Werror $(KERNEL)
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 
 stubs: $(VENV)/.developed
 	$(BIN)/python -m nanobind.stubgen -m streamgmm.native._native -o src/streamgmm/native/_native.pyi
@@ -86,5 +117,10 @@ $(VENV)/.clustered: $(VENV)/.developed
 	$(PIP) install "ray[data]>=2.52"
 	@touch $@
 
+# Sphinx is only needed for the site.
+$(VENV)/.documented: $(VENV)/.developed
+	$(PIP) install --editable ".[docs]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist docs/_build

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.chaos import test_faults  # noqa: E402
+from tests.chaos.broker_disturbances import BROKERS, OUTAGES  # noqa: E402
 from tests.chaos.disturbances import DISTURBANCES, write_rows  # noqa: E402
 from tests.chaos.faults import FAULTS  # noqa: E402
 from tests.commands.command_line import streamgmm  # noqa: E402
@@ -32,6 +33,7 @@ DISKS = """## Disks
 | command | fault | operations that failed | stopped, with a sentence | in the end |
 |---|---|---|---|---|
 """
+TABLES = {"Sources, clocks and processes": DISTURBANCES, "Brokers": {**OUTAGES, **BROKERS}}
 PROMISES = """
 ## What else holds
 
@@ -39,15 +41,23 @@ PROMISES = """
   (`tests/chaos/test_kills.py`, with brokers `tests/chaos/test_broker_kills.py`, with alerts
   `tests/chaos/test_alert_kills.py`).
 - **Hostile files.** Model files are checked as a whole before anything is built from them. `python -m tests.fuzz`
-  mutates model files, events, alerts, tables, arrays, images and messages of brokers; each case has 5 seconds, and ten
-  times the size of its file in memory beside 64 MB. What it ever found is in `tests/fuzz/seeds`.
-- **Bombs.** A line of a compressed text, an image in a zip file or an array in an `.npz` file may expand to 256 MB, or
-  to more if it is less than 100 times its compressed size. `STREAMGMM_MOST_BYTES` raises the limit.
+  mutates model files, stacks, messages of rounds, events, alerts, tables, arrays, images and messages of brokers; each
+  case has 5 seconds, and ten times the size of its file in memory beside 64 MB. Checkpoints are resumed, too. What it
+  ever found is in `tests/fuzz/seeds`.
+- **Long runs.** `python -m tests.chaos.long_stream --hours 12` watches a log a thousand times faster than it would
+  grow, with rotations, silence, floods, bursts, bad rows, outages of the log and of the target of alerts, and a
+  restart every hour. Every row is learned once; memory and descriptors stay as they are; events grow with the
+  logarithm of the rows, and with restarts, rotations and pauses, of which at most one an hour is noted; of alerts, the
+  latest 10,000 are kept.
+- **Bombs.** A line of a compressed text, an image in a zip file, an array in an `.npz` file or a column in a group of
+  a Parquet file may expand to 256 MB, or to more if it is less than 100 times its compressed size.
+  `STREAMGMM_MOST_BYTES` raises the limit. Compressed Arrow files are limited by memory alone.
 - **Links.** Links that lead out of a folder of images are not followed.
 - **Text from outside.** Terminals get no control characters. Ids that a spreadsheet would compute get an apostrophe in
   front of them in CSV files; `streamgmm score --formulas` keeps them.
-- **Lost messages.** A Kafka topic or Redis stream that has removed messages before they were read stops the run, which
-  says how many; with `--bad-rows skip` it says so and continues.
+- **Brokers.** The Kafka brokers of these tests are librdkafka's own mock, over real sockets: its leaders, outages and
+  retention are steered through its C functions. It cannot add partitions; a run that did not know them yet is resumed
+  instead. Mosquitto and Redis are real servers. `make soak` repeats the outages with a minute each.
 - **Threads.** Several threads may use one estimator. `partial_fit` and `save` take turns; `predict` and other questions
   are answered by the model of one moment, before or after a `partial_fit` that is under way. Pickle an estimator
   between two calls of `partial_fit`, not during one.
@@ -74,11 +84,12 @@ def main() -> None:
                 tried, stopped = test_faults.fail_and_resume(command, fault, source, whole, folder, most)
                 if tried:
                     text += f"| `{command}` | {fault} | {tried} | {stopped} | same bits |\n"
-        text += "\n## Sources, clocks and processes\n\n| disturbance | what happens |\n|---|---|\n"
-        for number, (what, disturb) in enumerate(DISTURBANCES.items()):
-            folder = Path(place) / str(number)
-            folder.mkdir()
-            text += f"| {what} | {disturb(folder)} |\n"
+        for title, disturbances in TABLES.items():
+            text += f"\n## {title}\n\n| disturbance | what happens |\n|---|---|\n"
+            for what, disturb in disturbances.items():
+                folder = Path(place) / what.replace("/", " ")
+                folder.mkdir()
+                text += f"| {what} | {disturb(folder)} |\n"
     (ROOT / "docs" / "reliability.md").write_text(text + PROMISES)
 
 

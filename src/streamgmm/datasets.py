@@ -7,6 +7,7 @@ them to float32 within [0, 1], and ``Trainer.feed`` reads them as they are, time
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import zipfile
@@ -36,6 +37,21 @@ OPENML = {  # name and version, number of training samples, shape of an image
     "mnist": ("mnist_784", 1, 60_000, (28, 28)),
     "fashionmnist": ("Fashion-MNIST", 1, 60_000, (28, 28)),
     "isolet": ("isolet", 1, 6238, None),
+}
+SHA256 = {  # of the files that docs/results.md was made with
+    "mnist": "06af5dfe73b70e3bc1c36439982b18a8d76803db9b544f6fdf838a37fbb01b64",
+    "fashionmnist": "5b6d2c4c694a91887af8ab7d039c04f80af3c29378d731c93a538d2e831aa469",
+    "notmnist": "68a9596fccfe0171a7cb6361cfa5e3a1c08d40cfa3a2bd95226a30c19dcc404c",
+    "devanagari": "028998a090b602aaa574751b3f90ce7701b4aaece3bce0c82e89be2411800983",
+    "svhn": "2807bb5691df42a5de5bbef020af6a18c250dbedd4abf2008b96e49640b250ca",
+    "isolet": "824a45af694f4a82269ae1d81284a6c808d1c754613e52292e6877980edd20c3",
+    "fruits360": "4598d3ad568ea91c1dbe5f112fa6144d7e030c6d7f1cca7a27fcbb077f0b7ce9",
+}
+ORIGINS = {  # of those that are not on OpenML
+    "notmnist": "notMNIST_small of Y. Bulatov, letters A to J; 300 images of each class are the test set.",
+    "devanagari": "Devanagari Handwritten Character Dataset (UCI), classes character_1_ka to character_10_yna.",
+    "svhn": "train_32x32.mat and test_32x32.mat of SVHN, or a part of them. Not for commercial use.",
+    "fruits360": "Fruits 360 (Horea94/Fruit-Images-Dataset), the ten classes with the most images.",
 }
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -105,6 +121,55 @@ def folders() -> list[Path]:
     return [*([Path(named)] if named else []), cache]
 
 
+@dataclass(frozen=True)
+class Listing:
+    """What is known about a data set without reading it.
+
+    Parameters
+    ----------
+    name : str
+        One of ``FILES``.
+    place : Path or None
+        The file or folder of images that ``load`` reads; None if there is none.
+    sha256 : str or None
+        Checksum of the file; None for a folder, and if there is none.
+    expected : str
+        Checksum of the file that our results were made with. Another packing or release has another one.
+    origin : str
+        How to get it.
+    """
+
+    name: str
+    place: Path | None
+    sha256: str | None
+    expected: str
+    origin: str
+
+
+def listing() -> list[Listing]:
+    """Return where each data set is, with its checksum, and how to get it.
+
+    Examples
+    --------
+    >>> from streamgmm import datasets
+    >>> [known.name for known in datasets.listing()][:3]
+    ['mnist', 'fashionmnist', 'notmnist']
+    """
+    found = []
+    for name in FILES:
+        place = _place(name)
+        checksum = None
+        if place is not None and place.is_file():
+            with place.open("rb") as file:
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        if name in OPENML:
+            origin = f"'{OPENML[name][0]}' on OpenML; it is downloaded when it is first needed."
+        else:
+            origin = f"{ORIGINS[name]} {_expected(name)}"
+        found.append(Listing(name, place, checksum, SHA256[name], origin))
+    return found
+
+
 def check_names(chosen: Iterable[str] | None) -> list[str]:
     """Return the chosen data sets, or all; raise ValueError if a name is unknown.
 
@@ -172,7 +237,7 @@ def ensure(names: Iterable[str]) -> None:
     """
     problems = []
     for name in names:
-        if any((folder / FILES[name]).exists() or (folder / name).exists() for folder in folders()):
+        if _place(name) is not None:
             continue
         try:
             _find(name)
@@ -184,15 +249,20 @@ def ensure(names: Iterable[str]) -> None:
 
 def _find(name: str) -> Arrays:
     """Return the arrays of a data set from the first place that has it."""
-    for folder in folders():
-        for place, read in ((folder / FILES[name], _read_file), (folder / name, _read_folder)):
-            if place.exists():
-                return _read_checked(place, read)
+    place = _place(name)
+    if place is not None:
+        return _read_checked(place, _read_file if place.name == FILES[name] else _read_folder)
     if name in OPENML:
         return _download(name)
     raise FileNotFoundError(
         f"{_not_found(name)}. {_expected(name)} Put it there, or set STREAMGMM_DATA to the folder that holds it."
     )
+
+
+def _place(name: str) -> Path | None:
+    """Return the first file or folder that holds a data set."""
+    places = (folder / called for folder in folders() for called in (FILES[name], name))
+    return next((place for place in places if place.exists()), None)
 
 
 def _not_found(name: str) -> str:

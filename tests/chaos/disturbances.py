@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -135,6 +136,44 @@ def stopped(folder: Path, seconds: float = 1.5) -> str:
     return "The run continues when it is woken: same bits."
 
 
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from tests.commands.command_line import invoke
+small, room, *command = sys.argv[1:]
+invoke("train", small, "--out", small + "-run")  # imports everything that a training needs
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + int(room), resource.RLIM_INFINITY))
+done = invoke(*command)
+print(done.code, done.words)
+"""
+
+
+def little_memory(folder: Path, room: int = 24 << 20) -> str:
+    source, small = folder / "x.npy", folder / "small.npy"
+    x = np.random.default_rng(0).normal(size=(1200, 2000)).astype(np.float32)
+    np.save(source, x)
+    np.save(small, x[:, :3])
+    settings = ["--components", "600", "--passes", "1", "--shuffle", "no", "--out"]
+    streamgmm("train", source, *settings, folder / "whole")
+    streamgmm("train", source, *settings, folder / "run", "--samples", "500")
+    before = (folder / "run" / MODEL).read_bytes()
+    command = ["train", str(source), *settings, str(folder / "run"), "--resume"]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(small), str(room), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout.startswith("1 "), done.stdout + done.stderr
+    assert "there is not enough memory" in done.stdout
+    assert (folder / "run" / MODEL).read_bytes() == before
+    streamgmm("train", source, *settings, folder / "run", "--resume")
+    assert_same(folder / "run", folder / "whole")
+    return "The run stops with a sentence, its checkpoint stays, and it resumes with more memory to the same bits."
+
+
 DISTURBANCES: dict[str, Callable[[Path], str]] = {
     "Source file truncated while it is read": truncated,
     "Source file deleted while it is read": deleted,
@@ -142,4 +181,5 @@ DISTURBANCES: dict[str, Callable[[Path], str]] = {
     "Run folder moved between stop and resume": moved,
     "Clock steps by a day, forwards and backwards": clock_steps,
     "Process stopped (SIGSTOP) and woken": stopped,
+    "Memory limit (RLIMIT_AS) below what the model needs": little_memory,
 }

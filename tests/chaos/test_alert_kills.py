@@ -111,7 +111,7 @@ def kill_and_resume(plant: Plant, kills: int) -> None:
         going.communicate()
     assert plant.row() < n_rows, "all kills came too late"
     going = plant.start(n_rows)
-    going.communicate(timeout=120)
+    going.communicate(timeout=600)
     assert going.returncode == 0
     plant.check(n_rows)
 
@@ -122,7 +122,7 @@ def endure_an_outage(plant: Plant, seconds: float) -> None:
     while not plant.row():
         time.sleep(0.01)
     plant.break_for(seconds)
-    told = going.communicate(timeout=180)[0].splitlines()
+    told = going.communicate(timeout=600)[0].splitlines()
     assert going.returncode == 0
     plant.check(n_rows)
     for url in plant.urls[:3]:

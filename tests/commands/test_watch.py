@@ -381,3 +381,18 @@ class TestHostileInput:
         for path in (place / "run").rglob("*"):
             if path.is_file():
                 assert self.SECRET.encode() not in path.read_bytes(), path.name
+
+
+def test_a_column_that_never_changes(tmp_path: Path) -> None:
+    """The model that rows are judged by is part of a checkpoint, and of a feature without changes it knows more."""
+    x = np.column_stack([readings(1500, 0), np.full(1500, 7.0)])
+    write(tmp_path / "log.csv", x[:1400], [*NAMES, "mode"])
+    options = ["--id", "time", "--components", "4", "--no-follow"]
+    streamgmm("watch", "log.csv", "--out", "run", *options, folder=tmp_path)
+    write(tmp_path / "log.csv", x, [*NAMES, "mode"])
+    streamgmm("watch", "log.csv", "--out", "run", *options, "--resume", folder=tmp_path)
+    streamgmm("watch", "log.csv", "--out", "whole", *options, folder=tmp_path)
+    here, there = (load_model(tmp_path / name / MODEL) for name in ("run", "whole"))
+    assert here.run is not None
+    assert here.run["progress"]["samples"] == 1500
+    np.testing.assert_array_equal(here.mixture.means, there.mixture.means)

@@ -154,9 +154,10 @@ def test_weights_are_counts(method: str, tmp_path: Path) -> None:
     reservoir = saved_monitor(weighted, tmp_path).reservoir
     assert reservoir is not None
     assert (reservoir.weight, reservoir.seen, len(reservoir)) == (counts.sum(), len(x), 2000)
-    np.testing.assert_array_equal(
-        weighted.mixture_.means_, getattr(mixture, method)(np.repeat(x, counts, axis=0)).means_
-    )
+    repeated = getattr(StreamingAnomalyDetector(mixture, 0.1), method)(np.repeat(x, counts, axis=0))
+    # fit does not learn the strangest rows, which depend a little on how rows are dealt to folds
+    atol = 0.02 if method == "fit" else 0.0
+    np.testing.assert_allclose(weighted.mixture_.means_, repeated.mixture_.means_, rtol=0, atol=atol)
     with pytest.raises(ValueError, match="zero"):
         getattr(StreamingAnomalyDetector(mixture), method)(x, sample_weight=np.zeros(len(x)))
 

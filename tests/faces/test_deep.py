@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +212,3 @@ def test_files_of_stacks_and_of_mixtures_are_told_apart(model: DeepStreamingMixt
     deep.write_bytes(deep.read_bytes()[:5000])
     with pytest.raises(ModelFileError, match="damaged"):
         DeepStreamingMixture.load(deep)
-
-
-@pytest.mark.source
-def test_the_example_runs() -> None:
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "layers.py"))
-    assert example["main"](3000) > 0.5

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,75 +10,23 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from streamgmm import ModelFileError, Natural, StochasticEM, StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm import ModelFileError, StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.errors import StreamGMMError
 from tests.fuzz.formats import DEEP, Format, cut_bytes, flip_bytes, mutate_json
+from tests.fuzz.model_examples import TABLE, examples, run_in, table
 
-OLD = Path(__file__).parents[1] / "data" / "format2"
 ROWS = np.random.default_rng(5).normal(0.5, 0.2, (70, 3))
 NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1e-320, 1e16, 1e37, 1e300, -1e300, 2.0**63)
 
 
-@cache
-def examples() -> list[bytes]:
-    """Return files of all rules, engines and stages of a training, of this format and the one before."""
-    x = np.random.default_rng(0).normal(0.5, 0.2, (700, 3))
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "model.safetensors"
-        made = [_saved(path, model.partial_fit(rows)) for model, rows in _models(x)]
-        detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).fit(x)
-        detector.save(path)
-        made += [path.read_bytes(), _checkpoint(Path(place), x)]
-    old = ("natural", "sem-accumulating", "threads-in-a-round", "detector", "run-scaled")
-    return made + [(OLD / f"{name}.safetensors").read_bytes() for name in old]
-
-
-def _models(x: np.ndarray) -> list[tuple[StreamingGaussianMixture, np.ndarray]]:
-    with_gaps = np.where(np.random.default_rng(1).random(x.shape) < 0.1, np.nan, x)
-    start = {"means_init": x[:4], "weights_init": [0.25] * 4}
-    return [
-        (StreamingGaussianMixture(4, batch_size=2, random_state=0), x[:701:1]),
-        (StreamingGaussianMixture(4, rule="sgd", scale="none", random_state=0), x.astype(np.float32)),
-        (StreamingGaussianMixture(4, rule="sem", random_state=0), x[:301]),
-        (StreamingGaussianMixture(4, rule="sem", random_state=0), x),
-        (StreamingGaussianMixture(4, rule=StochasticEM(start_from="kmeans"), random_state=0), x[:320]),
-        (StreamingGaussianMixture(4, n_jobs=2, random_state=0, rule=Natural(half_life=500)), x[:633]),
-        (StreamingGaussianMixture(4, allow_nan=True, reheat=True, random_state=0), with_gaps),
-        (StreamingGaussianMixture(4, allow_nan=True, random_state=0, **start), with_gaps[:50]),
-    ]
-
-
-def _saved(path: Path, model: StreamingGaussianMixture) -> bytes:
-    model.save(path)
-    return path.read_bytes()
-
-
-def _checkpoint(folder: Path, x: np.ndarray) -> bytes:
-    """Return the checkpoint of a run, with what a run that watches its source adds to it."""
-    from typer.testing import CliRunner
-
-    from streamgmm.cli.app import app
-    from streamgmm.monitoring import Burst
-    from streamgmm.runs.watch import WatchState
-    from streamgmm.storage import load_model, save_model
-
-    lines = "\n".join(["a,b,c", *(",".join(map(str, row)) for row in np.vstack([x, x + 9.0]).round(4))])
-    (folder / "x.csv").write_text(lines + "\n")
-    command = ["train", str(folder / "x.csv"), "--out", str(folder / "run"), "--components", "4", "--passes", "1"]
-    done = CliRunner().invoke(app, command, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    saved = load_model(folder / "run" / "model.safetensors")
-    burst = Burst("run:7", 2, 7, 9, "a", 3, 0.001)
-    saved.run = {**(saved.run or {}), "watch": WatchState(burst, judged=900, flagged=9).facts()}
-    save_model(folder / "watched.safetensors", saved)
-    return (folder / "watched.safetensors").read_bytes()
-
-
-def _parts(content: bytes) -> tuple[dict[str, Any], bytes]:
+def split_parts(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return the header of a safetensors file, and the bytes after it."""
     size = int.from_bytes(content[:8], "little")
     return json.loads(content[8 : 8 + size]), content[8 + size :]
 
 
-def _joined(header: Any, data: bytes) -> bytes:
+def join_parts(header: Any, data: bytes) -> bytes:
+    """Return the file with this header."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode("utf8", "replace")
     return len(text).to_bytes(8, "little") + text + data
 
@@ -88,30 +34,31 @@ def _joined(header: Any, data: bytes) -> bytes:
 def change_header(rng: Random, content: bytes) -> bytes:
     """Change the JSON text that describes the model."""
     try:
-        header, data = _parts(content)
-        known = json.loads(header["__metadata__"]["streamgmm"])
+        header, data = split_parts(content)
+        [key] = header["__metadata__"]
+        known = json.loads(header["__metadata__"][key])
     except (ValueError, KeyError, TypeError, RecursionError):
         return flip_bytes(rng, content)
     if rng.random() < 0.02:
-        header["__metadata__"]["streamgmm"] = rng.choice((DEEP, '{"run": ' + DEEP + "}", "NaN", "3", ""))
+        header["__metadata__"][key] = rng.choice((DEEP, '{"run": ' + DEEP + "}", "NaN", "3", ""))
     else:
-        header["__metadata__"]["streamgmm"] = json.dumps(mutate_json(rng, known))
-    return _joined(header, data)
+        header["__metadata__"][key] = json.dumps(mutate_json(rng, known))
+    return join_parts(header, data)
 
 
 def change_layout(rng: Random, content: bytes) -> bytes:
     """Change what safetensors says about itself: names, types, shapes and places of tensors."""
     try:
-        header, data = _parts(content)
+        header, data = split_parts(content)
     except (ValueError, RecursionError):
         return cut_bytes(rng, content)
-    return _joined(mutate_json(rng, header), data)
+    return join_parts(mutate_json(rng, header), data)
 
 
 def change_tensor(rng: Random, content: bytes) -> bytes:
     """Change values, the type or the shape of a tensor, or remove it."""
     try:
-        tensors, metadata = load(content), _parts(content)[0]["__metadata__"]
+        tensors, metadata = load(content), split_parts(content)[0]["__metadata__"]
         name = rng.choice(sorted(tensors))
     except Exception:
         return flip_bytes(rng, content)
@@ -131,17 +78,22 @@ def change_tensor(rng: Random, content: bytes) -> bytes:
         elif kind == 4:
             tensors[rng.choice(sorted(tensors))] = value
         elif value.size:
-            number = rng.choice(NUMBERS)
-            bounds = np.iinfo(value.dtype) if value.dtype.kind in "iu" else None
-            if bounds is not None:
-                number = int(np.clip(number, -1e18, 1e18)) if np.isfinite(number) else bounds.max
-                number = min(max(number, bounds.min), bounds.max)
+            number = odd_number(rng.choice(NUMBERS), value.dtype)
             if kind == 5:
                 value[...] = number
             else:
                 value.reshape(-1)[rng.randrange(value.size)] = number
             tensors[name] = value
     return save(tensors, metadata)
+
+
+def odd_number(number: float, dtype: np.dtype[Any]) -> float:
+    """Return a number as one that fits into a type."""
+    if dtype.kind not in "iu":
+        return number
+    bounds = np.iinfo(dtype)
+    whole = int(np.clip(number, -1e18, 1e18)) if np.isfinite(number) else int(bounds.max)
+    return min(max(whole, int(bounds.min)), int(bounds.max))
 
 
 def try_model(path: Path) -> None:
@@ -196,6 +148,21 @@ def _describe(saved: Any, path: Path) -> None:
         json.dumps(record.facts())
         if record.watch is not None:
             WatchState.from_facts(record.watch)
+        if saved.trainer.n_features <= 100:
+            _resume(saved, record, path.parent)
+
+
+def _resume(saved: Any, record: Any, folder: Path) -> None:
+    """Continue a run for a few chunks of its source."""
+    if not (folder / TABLE).exists():
+        (folder / TABLE).write_text(table())
+    try:
+        run = run_in(folder, cluster=record.cluster is not None)
+        run.resume(saved, record)
+        for turn, _ in enumerate(run.go()):
+            run.stop = lambda turn=turn: turn > 1
+    except StreamGMMError:
+        return
 
 
 MODELS = Format(

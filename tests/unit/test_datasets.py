@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -158,3 +160,26 @@ def test_ensure_names_all_that_are_missing(folder: Path) -> None:
     datasets.ensure(["mnist"])
     with pytest.raises(FileNotFoundError, match=r"svhn.npz was not found.*notmnist.npz was not found"):
         datasets.ensure(["mnist", "svhn", "notmnist"])
+
+
+def test_the_listing_says_what_is_there(folder: Path) -> None:
+    pack(folder / "mnist.npz", np.zeros((3, 2, 2), np.uint8))
+    (folder / "notmnist").mkdir()
+    found = {known.name: known for known in datasets.listing()}
+    assert list(found) == list(datasets.FILES)
+    mnist = found["mnist"]
+    assert mnist.place == folder / "mnist.npz"
+    assert mnist.sha256 == hashlib.sha256((folder / "mnist.npz").read_bytes()).hexdigest()
+    assert mnist.sha256 != mnist.expected
+    assert (found["notmnist"].place, found["notmnist"].sha256) == (folder / "notmnist", None)
+    assert (found["svhn"].place, found["svhn"].sha256) == (None, None)
+    assert "OpenML" in found["isolet"].origin
+    assert "train_32x32.mat" in found["svhn"].origin
+    assert all(len(known.expected) == 64 for known in found.values())
+
+
+@pytest.mark.skipif(not os.environ.get("STREAMGMM_DATA"), reason="STREAMGMM_DATA names no folder")
+def test_checksums_are_those_of_our_files() -> None:
+    known = [known for known in datasets.listing() if known.sha256 is not None]
+    assert known
+    assert [k.name for k in known if k.sha256 != k.expected] == []

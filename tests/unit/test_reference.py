@@ -51,6 +51,25 @@ class TestThreshold:
         found = [(typical(s + 1000, 2000) < Reference.of(typical(s, 999)).threshold(share)).mean() for s in range(400)]
         assert np.mean(found) == pytest.approx(share, rel=0.15)
 
+    @pytest.mark.parametrize("outliers", [54, 81, 90])
+    def test_outliers_in_the_reference_cost_no_false_alarms(self, outliers: int) -> None:
+        """0.6, 0.9 and 1 % of 9000 rows: usual rows are not flagged in the place of those that are missing."""
+        false, found = [], []
+        for seed in range(40):
+            scores = typical(seed, 9000)
+            scores[:outliers] -= np.random.default_rng(seed).uniform(30, 200, outliers)
+            threshold = Reference.of(scores).threshold(0.01)
+            false.append((typical(seed + 1000, 9000) < threshold).sum())
+            found.append((scores[:outliers] < threshold).mean())
+        assert np.mean(false) < 0.1 * outliers
+        assert max(false) < 0.2 * outliers
+        assert min(found) > 0.95
+
+    def test_few_outliers_do_not_change_what_is_flagged(self) -> None:
+        scores = typical(0, 9000)
+        scores[:20] -= 100.0
+        assert (scores < Reference.of(scores).threshold(0.01)).sum() == 90
+
     def test_too_few_rows_say_nothing(self) -> None:
         reference = Reference.of(np.arange(FEWEST - 1.0))
         assert not reference.known

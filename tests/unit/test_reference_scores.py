@@ -36,6 +36,27 @@ def test_the_threshold_flags_the_share_that_was_asked_for(seed: int, count: int,
     assert (scores < threshold).sum() == int(share * (count + 1) * (1 + 1e-12))
 
 
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1200, 1900),
+    outliers=st.floats(0.0, 0.02),
+    away=st.floats(5.0, 300.0),
+    share=st.sampled_from([0.01, 0.02, 0.05]),
+)
+def test_outliers(seed: int, count: int, outliers: float, away: float, share: float) -> None:
+    """[E44]"""
+    rng = np.random.default_rng(seed)
+    scores = -rng.chisquare(6, count)
+    scores[: int(outliers * count)] -= away * rng.random(int(outliers * count))
+    expected, found = eq.end_of_outliers(scores, share), Reference.of(scores).threshold(share)
+    if expected is None:
+        assert (scores < found).sum() == int(share * (count + 1) * (1 + 1e-12))
+    else:
+        assert found == pytest.approx(expected, rel=1e-9)
+        assert share / 2 * (count + 1) <= (scores < found).sum() <= share * (count + 1)
+
+
 def test_cross_validation() -> None:
     """[E31] Each fold is ten iterations of EM from the fit to all samples."""
     rng = np.random.default_rng(0)

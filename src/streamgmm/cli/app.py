@@ -11,6 +11,7 @@ import typer
 from streamgmm.cli import console
 from streamgmm.cli.compare import compare
 from streamgmm.cli.dashboard import dashboard
+from streamgmm.cli.datasets import datasets
 from streamgmm.cli.demo import demo
 from streamgmm.cli.impute import impute
 from streamgmm.cli.info import info
@@ -49,7 +50,7 @@ def _root(
     """Gaussian mixture models that learn from streams."""
 
 
-for _command in (demo, train, watch, score, impute, sample, plot, dashboard, info, rollback, compare):
+for _command in (demo, train, watch, score, impute, sample, plot, dashboard, info, rollback, datasets, compare):
     app.command(_command.__name__)(common_options(_command))
 app.add_typer(paper, name="paper")
 
@@ -60,6 +61,11 @@ def run() -> int:
         app()
     except BrokenProcessPool:
         return _fail("a process was killed, perhaps for lack of memory. Try fewer with --jobs.")
+    except MemoryError as problem:
+        if console.debug:
+            raise
+        reason = f" ({problem})" if str(problem) else ""
+        return _fail(f"there is not enough memory{reason}. Use fewer --components or features, or a larger machine.")
     except StreamGMMError as problem:
         if console.debug:
             raise

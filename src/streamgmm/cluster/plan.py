@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.base import check_position
 from streamgmm.sources.slices import Piece, Slices
+from streamgmm.storage.schema import COUNT, list_of, record
+
+PLACES = {"finished": list_of(list_of(COUNT, length=2)), "begun": record({}, unknown=COUNT)}
 
 
 class PassPlan:
@@ -28,10 +33,22 @@ class PassPlan:
     def __init__(self, slices: Slices, position: dict[str, Any] | None = None) -> None:
         self._slices, self._grows = slices, slices.refresh()
         self._places = slices.starts.copy()
-        for first, end in (position or {}).get("finished", ()):
+        if position is None:
+            return
+        check_position({"row": 0, **position}, PLACES, "this source")
+        for first, end in position["finished"]:
+            self._require_slices(0 <= first < end <= len(self._places))
             self._places[first:end] = slices.ends[first:end]
-        for number, place in (position or {}).get("begun", {}).items():
+        for number, place in position["begun"].items():
+            self._require_slices(number.isdecimal() and int(number) < len(self._places))
             self._places[int(number)] = place
+
+    def _require_slices(self, known: bool) -> None:
+        if not known:
+            raise SourceError(
+                f"what is left of this source is not known: it has {len(self._places)} slices now, and had others.",
+                Remedy.START_NEW_RUN,
+            )
 
     @property
     def rows_left(self) -> int:

@@ -28,6 +28,7 @@ QUIET = 5  # moves of the prior in a row that must hardly change anything at the
 EXPECTED = (1e-6, 30.0)  # bounds of what the prior expects, in units of a feature's variance
 LEFT_OUT = 4000  # samples that are left out, one after the other
 LEAST_MASS = 1e-3
+NOTHING, UNUSED = 1e-10, -700.0  # mass of a component without samples, and the logarithm of its weight
 NEAR = 12.0  # nats below the best component up to which others matter for a sample that is left out
 PAIR_NUMBERS = 1 << 20  # numbers in one block of pairs of samples and components
 
@@ -121,8 +122,9 @@ def iterate(sheet: Sheet, fit: Fit) -> float:
     received = np.zeros(size)
     fit.prior.evidence[:] = 0.0
     p.kind.natural_steps(p, fit.moments, np.zeros(size), received, work, step, fit.prior)
-    fit.prior.evidence[:] = np.maximum(most * received, 1e-10)
-    p.logits[:] = np.log(fit.masses / fit.masses.sum())
+    fit.prior.evidence[:] = np.maximum(most * received, NOTHING)
+    # where a component was that has lost its samples, others like them must not find it
+    p.logits[:] = np.where(fit.masses > NOTHING, np.log(fit.masses / fit.masses.sum()), UNUSED)
     fit.refresh()
     return float(np.average(found, weights=sheet.counts))
 

@@ -171,6 +171,10 @@ class Engine(ABC):
         """Return the replica whose rule state is current."""
         return main
 
+    def own_replicas(self, state: Any) -> list[Replica]:
+        """Return the replicas of the engine's state, beside the one that the trainer shows."""
+        return []
+
     def named(self, state: Any) -> Named:
         """Return the tensors of the engine's state by name, for a file."""
         return {}

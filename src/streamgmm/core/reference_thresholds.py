@@ -48,3 +48,37 @@ def p_value(score: float, typical: Numbers, counted: int = 10, share: float = 0.
         return float(np.exp(-away / beta)) if xi == 0 else float((1 + xi * away / beta) ** (-1 / xi))
 
     return counted / (n + 1) * survival(u - score) / survival(u - s[counted - 1])
+
+
+def end_of_outliers(scores: Numbers, share: float) -> float | None:
+    """[E44] Threshold that separates evident outliers from usual rows; None if no outliers are evident."""
+    s, n = sorted(float(t) for t in scores), len(scores)
+    shares = [(i + 1) / (n + 1) for i in range(n)]
+    u, a = (float(np.interp(q * share, shares, s)) for q in (10, 2))
+    between = [u - float(np.interp(q, shares, s)) for q in np.linspace(2 * share, 10 * share, 200)]
+    most, o = sum(q <= share * (1 + 1e-12) for q in shares), 0.0
+    for _ in range(20):
+        beta = sum(between) / 200 + (2 * share - o) / (8 * share) * (u - a)
+        usual = [(10 * share - o) * float(np.exp(-(u - t) / beta)) for t in s[:most]]
+        o = min(max(0.0, *(q - e for q, e in zip(shares, usual, strict=False))), share)
+    pure = [k for k in range(most) if usual[k] <= 0.1 * shares[k]]
+    if most < 10 or not pure or shares[pure[-1]] < share / 2:
+        return None
+    k = pure[-1]
+    return max(s[k], min(s[k + 1], u + beta * float(np.log(0.1 * shares[k] / (10 * share - o)))))
+
+
+def strangest(scores: Numbers, share: float) -> set[int]:
+    """[E45] Rows that a detector does not learn."""
+    order = sorted(range(len(scores)), key=lambda i: float(scores[i]))
+    return set(order[: int(min(share, 0.05) * (len(scores) + 1) * (1 + 1e-12))])
+
+
+def of_a_moment(shares: Numbers, periods: int = 100) -> list[bool]:
+    """[E46] Which components describe a moment, given the responsibilities (N, K) of rows in the order of time."""
+    period = np.repeat(np.arange(periods), np.diff(np.linspace(0, len(shares), periods + 1).astype(int)))
+    found = []
+    for own in shares.T:
+        near = max(float(own[(period == p) | (period == p + 1)].sum()) for p in range(periods - 1))
+        found.append(bool(own.sum() >= 3 and near > 0.8 * own.sum()))
+    return found

@@ -13,7 +13,7 @@ from streamgmm.core.relocation import relocated
 
 MOST_MOVES = 20
 FOLDS, ITERATIONS = 5, 10  # of the cross-validation, each from the fit to all samples
-NEIGHBOURS = 40  # consecutive samples that are left out together
+NEIGHBOURS, OF_ALL = 40, 100  # consecutive samples that are left out together: so many, or one in so many of all
 FEWEST, GONE = 0.5, -1e9  # samples that a component needs in a fold, and the logarithm of its weight without them
 
 
@@ -47,13 +47,15 @@ def cross_validated(sheet: Sheet, fit: Fit) -> Numbers:
     """[E31] Return what each sample scores under a mixture that four fifths of the samples give, without it: (N,).
 
     Each fold starts from the fit to all samples, so it costs a few iterations. Neighbours are left out together: a
-    burst of faults must not vouch for itself. A component that is left without samples is gone.
+    burst of faults must not vouch for itself. A component that is left without samples is gone. Samples that count
+    nothing are scored, too.
     """
-    block = max(1, min(NEIGHBOURS, len(sheet) // (2 * FOLDS)))
+    block = max(1, min(max(NEIGHBOURS, len(sheet) // OF_ALL), len(sheet) // (2 * FOLDS)))
     fold, scores = np.arange(len(sheet)) // block % FOLDS, np.empty(len(sheet))
     for number in range(min(FOLDS, len(sheet))):
         out = fold == number
-        rest, without = fit.copy(), Sheet(sheet.samples[~out], sheet.counts[~out])
+        others = ~out & (sheet.counts > 0)
+        rest, without = fit.copy(), Sheet(sheet.samples[others], sheet.counts[others])
         for _ in range(ITERATIONS if len(without) else 0):
             iterate(without, rest)
             rest.parameters.logits[rest.masses < FEWEST] = GONE

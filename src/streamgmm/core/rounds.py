@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgmm.core.annealing import FARTHEST
 from streamgmm.core.engine import Replica
-from streamgmm.core.state import Named
+from streamgmm.core.state import Named, require_range
 from streamgmm.native import Steps
 
 
@@ -75,7 +76,25 @@ def learned_replicas(template: Replica, start: RoundStart, learned: list[Learned
         raise ValueError(f"shares of replicas {numbers} arrived; expected each from 0 to {start.replicas - 1} once.")
     if any(share.facts["round"] != start.facts["round"] for share in learned):
         raise ValueError("a share belongs to another round; merge what was learned from the start of this one.")
+    for share in learned:
+        _check_reports(share, len(template.parameters))
     return [_replica(template, share) for share in learned]
+
+
+def _check_reports(share: LearnedShare, n_components: int) -> None:
+    """Raise ValueError unless the reports of a share fit what it says about itself."""
+    facts, (losses, tops, wins) = share.facts, (share.tensors[name] for name in ("losses", "max_components", "wins"))
+    steps, rest = [int(n) for n in facts["steps"]], int(facts["rest"])
+    shape = (len(steps) + (rest > 0), n_components)
+    if losses.shape != (sum(steps) + (rest > 0),) or tops.shape != losses.shape or wins.shape != shape:
+        raise ValueError(f"the reports of replica {facts['replica']} do not fit its {sum(steps)} steps.")
+    if losses.dtype != np.float64 or tops.dtype != np.float64 or wins.dtype != np.int64:
+        raise ValueError(f"the reports of replica {facts['replica']} do not have the types of losses and counts.")
+    require_range("losses", losses, -FARTHEST, FARTHEST)
+    require_range("max_components", tops, -FARTHEST, FARTHEST)
+    require_range("wins", wins, 0, int(facts["samples"]))
+    if int(wins.sum()) != int(facts["samples"]):
+        raise ValueError(f"replica {facts['replica']} has learned {facts['samples']} samples, but counts {wins.sum()}.")
 
 
 def _replica(template: Replica, share: LearnedShare) -> Replica:

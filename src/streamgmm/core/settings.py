@@ -26,7 +26,7 @@ INITS = ("weights_init", "means_init", "precisions_init")
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """How to train a mixture. The parameters are those of `StreamingGaussianMixture`, which documents them."""
+    """How to train a mixture: parameters as in `streamgmm.StreamingGaussianMixture`, which documents them."""
 
     n_components: int = 64
     covariance_type: str = "diag"

@@ -388,6 +388,7 @@ class Trainer(TrainingRows):
             self._standard.restore(tensors, self._main)
         own = {n.removeprefix("engine."): v for n, v in tensors.items() if n.startswith("engine.")}
         self._engine_state = engine.restored(self._main, own)
+        self.validate_bounds([self._main, *engine.own_replicas(self._engine_state)])
         self._pending.restore(tensors["pending.rows"], tensors["pending.shares"])
         self.rng.bit_generator.state = facts["rng"]
         return self

@@ -57,9 +57,22 @@ class TrainingRounds(TrainingView):
         Parameters
         ----------
         tensors : dict of str to ndarray
-            Tensors of a `RoundStart`.
+            Tensors of a ``RoundStart``.
         """
-        return self._main.restored(tensors)
+        replica = self._main.restored(tensors)
+        self.validate_bounds([replica])
+        return replica
+
+    def validate_bounds(self, replicas: Sequence[Replica]) -> None:
+        """Raise ValueError for scales that no step of this training gives, as a damaged file may hold.
+
+        Parameters
+        ----------
+        replicas : sequence of Replica
+            What was restored from a file or a message.
+        """
+        for replica in replicas:
+            replica.parameters.kind.validate_bounds(replica.parameters, self._bounds)
 
     def samples_in_round(self, wanted: int) -> int:
         """Return how many samples the next round should have: it ends at a check, and no later than a rule allows.
@@ -128,11 +141,17 @@ class TrainingRounds(TrainingView):
         self._forget()
         shares = sorted(learned, key=lambda share: int(share.facts["replica"]))
         replicas = learned_replicas(self._main, start, shares)
+        self.validate_bounds(replicas)
         taken = [share.steps for share in shares]
         if len(replicas) == 1:
             self._main.assign(replicas[0])
         elif sum(taken):
-            merge_replicas(self.rule, Round(self._main.copy(), replicas, taken, self._bounds), self._main, run)
+            before = self._main.copy()
+            try:
+                merge_replicas(self.rule, Round(before, replicas, taken, self._bounds), self._main, run)
+            except BaseException:
+                self._main.assign(before)
+                raise
         self.n_skipped += sum(int(share.facts["skipped"]) for share in shares)
         checks, due, missed = list[Check](), False, False
         for steps, batch_size in reports_in_order(shares, self.batch_size):

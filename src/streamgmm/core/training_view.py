@@ -86,9 +86,28 @@ class TrainingView(ABC):
         snapshot : mapping of str to array
             What ``snapshot`` returned, now or before a file was written.
         """
+        return Mixture.view(self._parameters_of(snapshot), snapshot.get("constants"))
+
+    def _parameters_of(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> Parameters:
         tensors = {name: value for name, value in snapshot.items() if name not in ("logits", "constants")}
-        parameters = Parameters(self.parameters.kind, tensors, snapshot["logits"])
-        return Mixture.view(parameters, snapshot.get("constants"))
+        return Parameters(self.parameters.kind, tensors, snapshot["logits"])
+
+    def check_snapshot(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Raise ValueError or KeyError for a snapshot that this training cannot have made, as a damaged file may hold.
+
+        Parameters
+        ----------
+        snapshot : mapping of str to array
+            Arrays by name.
+        """
+        own, constants = self.parameters, snapshot.get("constants")
+        for name, value in {**own.tensors.named(), "logits": own.logits}.items():
+            if snapshot[name].shape != value.shape or snapshot[name].dtype != value.dtype:
+                raise ValueError(f"the snapshot has {name} of shape {snapshot[name].shape}; expected {value.shape}")
+        if constants is not None and (constants.shape != (self.n_features,) or constants.dtype != np.float64):
+            raise ValueError(f"the snapshot has constants of shape {constants.shape}; expected ({self.n_features},)")
+        if not np.isfinite(self._parameters_of(snapshot).log_dets).all():
+            raise ValueError("the snapshot holds numbers that no covariance has")
 
     def cross_validated_scores(
         self, rows: Rows, counts: npt.NDArray[np.float64] | None = None

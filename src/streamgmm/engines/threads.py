@@ -108,6 +108,9 @@ class Threads(Engine):
     def latest(self, main: Replica, state: RoundState) -> Replica:
         return state.replicas[0] if state.turn else main
 
+    def own_replicas(self, state: RoundState) -> list[Replica]:
+        return [] if state.start is None else [state.start, *state.replicas]
+
     def named(self, state: RoundState) -> Named:
         if not state.turn or state.start is None:
             return {}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from streamgmm import native
 from streamgmm.core.rounds import RoundStart
 from streamgmm.engines.threads import run_all
-from streamgmm.errors import SettingError
+from streamgmm.errors import ClusterError, SettingError
 
 T = TypeVar("T", contravariant=True)
 O = TypeVar("O", covariant=True)  # noqa: E741
@@ -123,6 +123,11 @@ class LocalCluster(ClusterEngine):
 
     def open(self, make: Callable[[], Learner[Any, Any]], width: str | None = None) -> LocalWorkers:
         if width is not None:
+            if width not in native.widths():
+                raise ClusterError(
+                    f"the run used vectors of {width!r:.60}, which this machine does not have; expected one of "
+                    f"{', '.join(native.widths())}."
+                )
             native.use_width(width)
         return LocalWorkers(self.workers, make, threads=self.threads)
 

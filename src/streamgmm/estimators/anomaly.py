@@ -20,7 +20,7 @@ from streamgmm.estimators.locks import lock_of, one_at_a_time
 from streamgmm.estimators.mixture import StreamingGaussianMixture
 from streamgmm.estimators.validation import FIXED, fixed_values, refuse_changes, warn_of_scaling
 from streamgmm.estimators.weights import Weights, check_counts
-from streamgmm.monitoring import Judge, Monitor, Verdict
+from streamgmm.monitoring import Judge, Monitor, Verdict, calibrate_on_usual
 from streamgmm.storage import load_model, save_model
 
 
@@ -28,8 +28,9 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     """Flag rows whose log-likelihood under a streaming mixture is lower than that of nearly all typical rows.
 
     The threshold ``offset_`` belongs to the model as it is. ``fit`` takes it from all its rows, each scored as if it
-    had not been learned. ``partial_fit`` keeps a uniform sample of at most 2000 rows, which is scored by the present
-    model as the stream grows and whenever it changes.
+    had not been learned, and does not learn the strangest rows, a share ``contamination`` of all (at most 5 %).
+    ``partial_fit`` keeps a uniform sample of at most 2000 rows, which is scored by the present model as the stream
+    grows and whenever it changes.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         ``Natural(reg_covar=0.05)`` (0.001 where covariances couple features): narrow components make good densities,
         but rank anomalies poorly. To choose yourself, give the mixture a rule object.
     contamination : float, default=0.01
-        Share of typical rows to flag, within (0, 0.5).
+        Share of typical rows to flag, within (0, 0.5). If at least half of that share are evident outliers, the
+        threshold separates these from the others, and flags no more.
 
     Attributes
     ----------
@@ -121,7 +123,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"none of the {len(rows)} rows of X contains a number; there is nothing to learn from.")
         monitor, counts = Monitor(), None if weights is None else weights[known]
         monitor.sample(rows[known], trainer, counts)
-        scores = monitor.calibrate_on(rows[known], trainer, counts)
+        scores = calibrate_on_usual(monitor, trainer, rows[known], counts, self.contamination)
         self._take(mixture, monitor)
         self._set_offset()
         verdicts = np.ones(len(rows), np.int64)

@@ -38,7 +38,7 @@ class FittedMixture:
 
     @property
     def trainer_(self) -> Trainer:
-        """The `Trainer` underneath, with its grid, schedule and checks."""
+        """The ``Trainer`` underneath, with its grid, schedule and checks."""
         return self._attribute
 
     @property

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import shares
+from streamgmm.errors import ModelFileError
+from streamgmm.storage.container import DAMAGE
 from streamgmm.storage.rounds import share_from_bytes, share_to_bytes, start_from_bytes, start_to_bytes
 
 
@@ -70,7 +72,15 @@ def learn_share(start: bytes, replica: int, X: npt.ArrayLike) -> bytes:
     learned : bytes
         What became of the replica, for `merge_round`; a safetensors file.
     """
-    return share_to_bytes(shares.learn_share(start_from_bytes(start), replica, X))
+    begun = start_from_bytes(start)
+    if not 0 <= replica < begun.replicas:
+        raise ValueError(f"replica is {replica}; expected a number from 0 to {begun.replicas - 1}.")
+    try:
+        learner = shares.ShareLearner(begun, replica)
+    except DAMAGE as problem:
+        raise ModelFileError(f"the start of the round is damaged: {problem!s:.200}.") from problem
+    learner.feed(X)
+    return share_to_bytes(learner.finish())
 
 
 def merge_round(model: Fitted, start: bytes, learned: Iterable[bytes]) -> None:
@@ -85,4 +95,8 @@ def merge_round(model: Fitted, start: bytes, learned: Iterable[bytes]) -> None:
     learned : iterable of bytes
         What `learn_share` has returned, for each replica once, in any order.
     """
-    model.trainer_.merge_round(start_from_bytes(start), [share_from_bytes(s) for s in learned])
+    begun, parts = start_from_bytes(start), [share_from_bytes(s) for s in learned]
+    try:
+        model.trainer_.merge_round(begun, parts)
+    except DAMAGE as problem:
+        raise ModelFileError(f"the round cannot be merged: {problem!s:.300}") from problem

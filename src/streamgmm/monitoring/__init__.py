@@ -7,6 +7,7 @@ from streamgmm.monitoring.monitor import Monitor
 from streamgmm.monitoring.reference import Reference, is_unlikely
 from streamgmm.monitoring.reservoir import Reservoir
 from streamgmm.monitoring.strangest import StrangestRows
+from streamgmm.monitoring.trimming import calibrate_on_usual, refine_on_lasting
 
 __all__ = [
     "Burst",
@@ -19,7 +20,9 @@ __all__ = [
     "Reservoir",
     "StrangestRows",
     "Verdict",
+    "calibrate_on_usual",
     "discover",
     "group_rows",
     "is_unlikely",
+    "refine_on_lasting",
 ]

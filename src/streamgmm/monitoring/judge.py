@@ -20,6 +20,7 @@ DRAWN = 1000  # rows drawn from the model where no rows of the stream are known
 WORK = 1 << 22  # numbers per pattern of gaps: rows times features times components
 FEWEST_ROWS = 200
 PATTERNS = 256  # that are remembered
+TAIL = 0.02, 0.1  # shares of rows: below the first, scores follow from those between
 SEED = 0
 
 
@@ -87,17 +88,27 @@ class Judge:
         return self._references[key]
 
     def _scored_with(self, gaps: npt.NDArray[np.bool_]) -> Reference:
-        """Score a sample of rows with these gaps.
+        """Score a sample of rows with these gaps, and map the reference to what it would be.
 
         What the reference knows beyond that sample, from all rows and out of sample, is carried over quantile by
-        quantile, in proportion to the features that are left.
+        quantile, in proportion to the features that are left. The lowest scores of a sample are few and often
+        outliers. So the tail of the reference is stretched as much as the scores above it.
         """
-        mixture, whole = self.mixture, self._sample
         known = self._monitor.reference
-        scores, with_gaps = (np.sort(mixture.log_prob(rows)) for rows in (whole, np.where(gaps, np.nan, whole)))
-        shares = np.arange(1, len(whole) + 1) / (len(whole) + 1)
-        lower = scores - np.interp(shares, known.shares, known.scores)
-        return Reference.of(with_gaps - lower * (1 - gaps.mean()))
+        shares = np.arange(1, len(self._sample) + 1) / (len(self._sample) + 1)
+        whole, rest = self._scores_of_sample, np.sort(self.mixture.log_prob(np.where(gaps, np.nan, self._sample)))
+        levels = np.maximum(known.shares, TAIL[0])
+        lower = np.interp(levels, shares, whole) - np.interp(levels, known.shares, known.scores)
+        mapped = np.interp(levels, shares, rest) - lower * (1 - gaps.mean())
+        spreads = [_spread(shares, scores) for scores in (whole, rest)]
+        stretch = spreads[1] / spreads[0] if spreads[0] > 0 else 1.0
+        start = np.interp(TAIL[0], known.shares, known.scores)
+        mapped -= stretch * np.maximum(start - known.scores, 0.0)
+        return Reference(np.maximum.accumulate(mapped), known.shares)
+
+    @cached_property
+    def _scores_of_sample(self) -> Numbers:
+        return np.sort(self.mixture.log_prob(self._sample))
 
     @cached_property
     def _sample(self) -> npt.NDArray[Any]:
@@ -106,3 +117,9 @@ class Judge:
         if self._rows is None:
             return self.mixture.sample(min(most, DRAWN), SEED)[0]
         return fill_gaps(self.mixture, self._rows[:most])
+
+
+def _spread(shares: Numbers, scores: Numbers) -> float:
+    """Return how far scores lie below the quantile where the tail begins, on average."""
+    levels = np.linspace(*TAIL, 50)
+    return float((np.interp(TAIL[1], shares, scores) - np.interp(levels, shares, scores)).mean())

@@ -59,6 +59,17 @@ class Monitor:
             self._snapshot = trainer.snapshot()
         return self._snapshot
 
+    def check_snapshot(self, trainer: Trainer) -> None:
+        """Raise ValueError or KeyError if a file holds a snapshot that is damaged.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The model of the same file.
+        """
+        if self._snapshot:
+            trainer.check_snapshot(self._snapshot)
+
     @property
     def until_step(self) -> int:
         """Rows until the reference may be scored anew: cut rows here, so that results do not depend on chunks."""
@@ -152,9 +163,13 @@ class Monitor:
         self._due = reservoir.seen + max(STEP, int(min(reservoir.seen, reservoir.memory)) // GROWTH)
 
     def calibrate_on(
-        self, rows: npt.NDArray[Any], trainer: Trainer, counts: npt.NDArray[np.float64] | None = None
+        self,
+        rows: npt.NDArray[Any],
+        trainer: Trainer,
+        counts: npt.NDArray[np.float64] | None = None,
+        learned: npt.NDArray[np.float64] | None = None,
     ) -> npt.NDArray[np.float64]:
-        """Take the reference from all rows that a finished training has learned; return their scores, (N,).
+        """Take the reference from all rows of a finished training; return their scores, (N,).
 
         After refinement these are the scores of a model that has not learned them ([E31]).
 
@@ -166,7 +181,10 @@ class Monitor:
             What has learned them.
         counts : array of shape (N,) or None, default=None
             How often each counts.
+        learned : array of shape (N,) or None, default=None
+            How often each was learned, if that differs.
         """
+        learned = counts if learned is None else learned
         if self.reservoir is not None:
             self._postpone(self.reservoir)
         self._snapshot, whole = {}, fill_gaps(trainer.mixture, rows)
@@ -175,9 +193,9 @@ class Monitor:
             weights = None if counts is None else counts[::step]
             self.reference = Reference.of(trainer.mixture.log_prob(whole[::step]), weights)
             return trainer.mixture.log_prob(rows)
-        scores = trainer.cross_validated_scores(whole, counts)
+        scores = trainer.cross_validated_scores(whole, learned)
         self.reference = Reference.of(scores, counts)
-        return scores if whole is rows else trainer.cross_validated_scores(rows, counts)
+        return scores if whole is rows else trainer.cross_validated_scores(rows, learned)
 
     def tensors(self, rows: bool = True) -> dict[str, npt.NDArray[Any]]:
         """Return everything as arrays, for a file; without ``rows`` scores alone.

@@ -17,6 +17,10 @@ COUNTED = 10  # scores: below so many of them, where chance rules, a fitted tail
 TAIL = 0.1  # share of scores that the tail is fitted to
 LARGEST_SHAPE = 0.5
 SMALLEST = 1e-12  # p-value
+FALSE_ALARMS = 0.1  # share of usual rows among those below a threshold that outliers decide
+FEWEST_OUTLIERS = 0.5  # share of the rows to flag that must be outliers to decide it
+ROUNDS = 20  # in which the outliers and the tail of usual rows are found; the first few matter
+USUAL = 2, 10  # times the share to flag: between these, rows are usual, and their scores thin out exponentially
 
 
 class Tail(NamedTuple):
@@ -82,12 +86,26 @@ class Reference:
         return len(self.scores) >= FEWEST
 
     def threshold(self, share: float) -> float:
-        """Return the score below which this share of typical rows lies; minus infinity if too few are known."""
+        """Return the score below which this share of typical rows lies; minus infinity if too few are known.
+
+        If at least half of these rows are evident outliers, which usual rows do not explain, the threshold separates
+        them from the usual ones, and flags no more ([E44]).
+        """
         if not self.known:
             return -inf
+        if share not in self._thresholds:  # rows may be judged one at a time
+            self._thresholds[share] = self._find_threshold(share)
+        return self._thresholds[share]
+
+    @cached_property
+    def _thresholds(self) -> dict[float, float]:
+        return {}
+
+    def _find_threshold(self, share: float) -> float:
         place = int(np.searchsorted(self.shares, share * (1 + 1e-12), side="right"))
         if place:
-            return float(np.nextafter(self.scores[place - 1], inf))
+            end = inf if place < COUNTED else self._end_of_outliers(share, place)
+            return end if end < inf else float(np.nextafter(self.scores[place - 1], inf))
         tail = self._tail  # rarer than any row that was seen
         lowest = float(tail.log_share(self.scores[0]))
         return float(np.nextafter(tail.quantile(lowest + log(share / float(self.shares[0]))), inf))
@@ -104,6 +122,30 @@ class Reference:
             tail, counted = self._tail, self.shares[np.searchsorted(self.scores, edge, side="left")]
             p[rare] = counted * np.exp(tail.log_share(scores[rare]) - tail.log_share(edge))
         return np.maximum(p, SMALLEST)
+
+    def _end_of_outliers(self, share: float, place: int) -> float:
+        """[E44] Return the highest threshold below which hardly any row is usual; infinity if there is none.
+
+        ``place`` scores lie below the quantile of ``share``.
+        """
+        nearest, farthest = (times * share for times in USUAL)
+        if farthest > 0.5:
+            return inf
+        scores = np.interp(np.linspace(nearest, farthest, 200), self.shares, self.scores)
+        away, below, outliers = scores[-1] - self.scores[:place], self.shares[:place], 0.0
+        for _ in range(ROUNDS):
+            hidden = (nearest - outliers) / (farthest - nearest)  # usual rows beyond the nearest, per row between
+            spread = (scores[-1] - scores).mean() + hidden * (scores[-1] - scores[0])
+            if not spread > 0:
+                return inf
+            usual = (farthest - outliers) * np.exp(-away / spread)
+            outliers = float(np.clip(np.max(below - usual), 0.0, share))
+        pure = np.flatnonzero(usual <= FALSE_ALARMS * below)
+        if not len(pure) or below[pure[-1]] < FEWEST_OUTLIERS * share:
+            return inf
+        last = int(pure[-1])
+        limit = scores[-1] + spread * log(FALSE_ALARMS * below[last] / (farthest - outliers))
+        return float(np.clip(limit, np.nextafter(self.scores[last], inf), self.scores[last + 1]))
 
     @cached_property
     def _tail(self) -> Tail:

@@ -21,7 +21,7 @@ def explanations(rows: Mapping[str, Sequence[Reason]]) -> Figure:
     Parameters
     ----------
     rows : mapping of str to sequence of Reason
-        Reasons by the name of the row, as `Mixture.explain` gives them; at most eight rows are drawn.
+        Reasons by the name of the row, as `streamgmm.Mixture.explain` gives them; at most eight rows are drawn.
 
     Returns
     -------

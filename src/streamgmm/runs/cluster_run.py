@@ -21,7 +21,7 @@ from streamgmm.core.rows import rows_with_values
 from streamgmm.core.settings import Settings
 from streamgmm.engines import Serial
 from streamgmm.engines.workers import ClusterEngine, Workers
-from streamgmm.errors import SourceError, StreamGMMError
+from streamgmm.errors import Remedy, SourceError, StreamGMMError
 from streamgmm.runs.event_log import BAD_TOGETHER, CHECKS_PER_LENGTH, LearnedRows
 from streamgmm.runs.observer import as_floats
 from streamgmm.runs.options import RunOptions
@@ -29,9 +29,11 @@ from streamgmm.runs.order import in_order
 from streamgmm.runs.source_reader import IDLE_SECONDS
 from streamgmm.runs.train import TrainingRun
 from streamgmm.sources import Chunk, SeekableSource, Source
+from streamgmm.sources.base import check_position
 from streamgmm.sources.slices import Layout, Slices, end_of, find_layout, open_slices
 from streamgmm.storage.model_file import SavedModel
 from streamgmm.storage.run_folder import RunRecord
+from streamgmm.storage.schema import COUNT, anything, record
 
 FIRST_ROWS = 200  # read here at a time, until the scale of features is known
 
@@ -133,8 +135,15 @@ class ClusterRun(TrainingRun):
         end = (position or {}).get("end")
         source = in_order(self.source)
         if end is not None and layout.blocks is not None and isinstance(source, SeekableSource):
+            first = layout.blocks.position(0)
+            check_position(position, {"end": record(dict.fromkeys(first, COUNT), unknown=anything)}, source.name)
             source.verify(end)
-            layout = layout._replace(blocks=layout.blocks.between(layout.blocks.position(0), end))
+            if end["row"] > layout.blocks.rows[-1]:
+                now, before = int(layout.blocks.rows[-1]), end["row"]
+                raise SourceError(
+                    f"{source.name} has {now:,} rows, but had {before:,} before: it has changed.", Remedy.START_NEW_RUN
+                )
+            layout = layout._replace(blocks=layout.blocks.between(first, end))
         return layout
 
     def _wait_for_rows(self, plan: PassPlan) -> bool:

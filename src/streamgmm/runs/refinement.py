@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streamgmm.core.passes import MOST_REFINED
 from streamgmm.core.trainer import Trainer
-from streamgmm.monitoring import Monitor
+from streamgmm.monitoring import Monitor, refine_on_lasting
 from streamgmm.runs.observer import as_floats
 
 MOST_NUMBERS = 1 << 24  # of all rows, which are in memory as float64: 128 MB, and about four times that while EM runs
@@ -72,10 +72,11 @@ def refine(trainer: Trainer, monitor: Monitor, every: AllRows) -> bool:
     every : AllRows
         All rows.
     """
-    if not trainer.refine(every.rows):
+    learned = refine_on_lasting(trainer, every.rows)
+    if learned is None:
         return False
     rows = every.rows.astype(trainer.dtype, copy=False)
-    scores = monitor.calibrate_on(rows, trainer)
+    scores = monitor.calibrate_on(rows, trainer, learned=learned)
     monitor.strangest.clear()
     monitor.strangest.add(rows, scores, every.numbers, trainer.n_samples + trainer.n_skipped)
     return True

@@ -20,6 +20,7 @@ from streamgmm.sources import (
     FINGERPRINT_BYTES,
     BadRow,
     Chunk,
+    ReplacedError,
     Source,
     drop_rows,
     drop_unfit,
@@ -119,17 +120,20 @@ def _follow(source: Source, stop: Callable[[], bool]) -> Iterator[Chunk]:
     position, known = None, None
     while not stop():
         path = source.path
-        if path is not None and path.exists():
-            if known is not None and not has_fingerprint(path, known):
-                warnings.warn(f"{source.name} was replaced: scoring it from its beginning.", stacklevel=2)
-                position = known = None
-            known = known if known is not None and known[0] >= FINGERPRINT_BYTES else fingerprint(path)
-        if path is None or path.exists():
+        try:
+            if path is not None:
+                if known is not None and not has_fingerprint(path, known):
+                    warnings.warn(f"{source.name} was replaced: scoring it from its beginning.", stacklevel=2)
+                    position = known = None
+                known = known if known is not None and known[0] >= FINGERPRINT_BYTES else fingerprint(path)
+                source.fingerprint = known
             for chunk in read_ahead(source.chunks(position), stop):
                 position = chunk.position
                 yield chunk
                 if stop():
                     return
+        except (FileNotFoundError, ReplacedError):
+            pass  # it is replaced just now: look again
         if not source.grows:
             return
         time.sleep(IDLE_SECONDS)

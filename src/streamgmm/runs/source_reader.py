@@ -25,6 +25,7 @@ from streamgmm.sources import (
     FINGERPRINT_BYTES,
     Chunk,
     Position,
+    ReplacedError,
     Source,
     drop_unfit,
     fingerprint,
@@ -158,9 +159,22 @@ class SourceReader(ABC):
 
     def _new_chunks(self) -> Iterator[Chunk]:
         """Return what is new since; all of it, if the file was replaced (logs are rotated)."""
-        path = self.source.path
-        if path is not None and not path.exists():
+        try:
+            self._look_for_another_file()
+        except FileNotFoundError:
             return iter(())
+        return self._unless_replaced(self._usable_chunks(self.progress.position))
+
+    def _unless_replaced(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Yield the same chunks; a file that is replaced just now is found at the next look."""
+        try:
+            yield from chunks
+        except (FileNotFoundError, ReplacedError):
+            return
+
+    def _look_for_another_file(self) -> None:
+        """Start from the beginning if the file was replaced; raise FileNotFoundError if it is gone."""
+        path = self.source.path
         if path is not None and self.record.fingerprint and not has_fingerprint(path, self.record.fingerprint):
             warnings.warn(f"{self.source.name} was replaced: learning it from its beginning.", stacklevel=2)
             if self.trainer is not None:
@@ -169,7 +183,7 @@ class SourceReader(ABC):
             self.progress.n_rows = self.progress.counted_rows = 0
             self.progress.earlier_samples = self.progress.samples
             self.monitor.strangest.clear()
-        return self._usable_chunks(self.progress.position)
+        in_order(self.source).fingerprint = None if path is None else self.record.fingerprint
 
     def _has_fingerprint(self, known: list[Any] | None) -> bool:
         return known is None or self.source.path is None or has_fingerprint(self.source.path, known)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source
-from streamgmm.sources.fingerprints import FINGERPRINT_BYTES, fingerprint, has_fingerprint
+from streamgmm.sources.fingerprints import FINGERPRINT_BYTES, ReplacedError, fingerprint, has_fingerprint
 from streamgmm.sources.reader_thread import read_ahead
 from streamgmm.sources.remote import File, is_url
 from streamgmm.sources.seekable import SeekableSource
@@ -29,6 +29,7 @@ __all__ = [
     "Chunk",
     "Position",
     "ReadOptions",
+    "ReplacedError",
     "SeekableSource",
     "ShuffledSource",
     "Source",

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import ReadOptions
 
+LONGEST_ID = 100_000  # characters
+
 
 @dataclass(frozen=True)
 class TableColumns:
@@ -68,7 +70,23 @@ class TableColumns:
             Rows of the table.
         """
         key = self.options.id_column
-        return None if key is None else tuple(batch.column(key).to_pylist())
+        if key is None:
+            return None
+        column = batch.column(key)
+        if not hasattr(column, "indices"):
+            return tuple(self._short(column.to_pylist()))
+        known = [*self._short(column.dictionary.to_pylist()), None]  # rows share them: copies might fill the memory
+        return tuple(known[-1 if place is None else place] for place in column.indices.to_pylist())
+
+    def _short(self, ids: list[Any]) -> list[Any]:
+        longest = max((len(value) for value in ids if isinstance(value, str | bytes)), default=0)
+        if longest > LONGEST_ID:
+            raise SourceError(
+                f"column {self.options.id_column!r} of {self.source} has an id of {longest:,} characters; expected at "
+                f"most {LONGEST_ID:,}.",
+                Remedy.NAME_ID,
+            )
+        return ids
 
     def rows(self, batch: Any, width: int) -> npt.NDArray[Any]:
         """Return the features of a record batch, of shape (n, width).

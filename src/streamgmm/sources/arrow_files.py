@@ -16,6 +16,7 @@ from streamgmm.errors import MissingExtraError, SourceError
 from streamgmm.sources.arrow_columns import choose_columns
 from streamgmm.sources.arrow_errors import damaged_files, valid_batches
 from streamgmm.sources.base import Chunk, Position, ReadOptions, rows_per_chunk, start_row
+from streamgmm.sources.limits import most_bytes, refuse_expansion
 from streamgmm.sources.reader_thread import read_ahead
 from streamgmm.sources.remote import File
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource
@@ -206,8 +207,23 @@ class ParquetSource(TableSource):
         self._file: Any = _checked(path, lambda: pq.ParquetFile(_readable(path), pre_buffer=False))
         self._metadata = self._file.metadata
         super().__init__(path, self._file.schema_arrow, options or ReadOptions())
+        self._refuse_bombs()
+        key, kind = self._columns.options.id_column, str(self._columns.id_type)
+        self._texts = [key] if key and "string" in kind else None  # read as a dictionary: rows share their ids
         self._idle_files: list[Any] = []  # for reuse: opening a file with many columns is slow
         self._runs = self._group_runs()
+
+    def _refuse_bombs(self) -> None:
+        """Raise ``SourceError`` for a column to read that expands suspiciously."""
+        wanted = set(self._columns.names)
+        for group in range(self._metadata.num_row_groups):
+            found = self._metadata.row_group(group)
+            if found.total_byte_size <= most_bytes():
+                continue
+            for column in (found.column(i) for i in range(found.num_columns)):
+                if column.path_in_schema.partition(".")[0] in wanted:
+                    name = f"column {column.path_in_schema!r} of {self.name}"
+                    refuse_expansion(name, column.total_compressed_size, column.total_uncompressed_size)
 
     @property
     def n_rows(self) -> int:
@@ -266,7 +282,9 @@ class ParquetSource(TableSource):
         try:
             file = self._idle_files.pop()
         except IndexError:
-            file = type(self._file)(_readable(self._path), metadata=self._metadata, pre_buffer=False)
+            file = type(self._file)(
+                _readable(self._path), metadata=self._metadata, read_dictionary=self._texts, pre_buffer=False
+            )
         settings = {"batch_size": self._batch_size, "row_groups": groups, "use_threads": False}
         try:
             yield from valid_batches(self.name, file.iter_batches(columns=self._columns.names, **settings))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
+from streamgmm.storage.schema import COUNT, Check, anything, record
 
 Position = dict[str, Any]
 """Where reading resumes, as JSON. ``row`` counts the rows read so far, including bad ones."""
@@ -124,6 +125,8 @@ class Source(ABC):
         Whether rows that were read can be read again.
     live : bool
         Whether the source is a pipe: rows come once, and nothing keeps those that nobody has read.
+    fingerprint : list or None
+        What tells whether a text file was replaced. Set it, and a file that was replaced raises ``ReplacedError``.
     heading : list of str or None
         Names of all columns of a text, in their order; known once its first line was read. Set it before, and a text
         without a heading is read as if it had this one.
@@ -157,6 +160,7 @@ class Source(ABC):
     rereadable: bool = True
     live: bool = False
     heading: list[str] | None = None
+    fingerprint: list[Any] | None = None
 
     @abstractmethod
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
@@ -253,6 +257,7 @@ def start_row(start: Position | None, source: Source | None = None) -> int:
     source : Source or None, default=None
         Raise ``SourceError`` if this source has fewer rows than were read.
     """
+    check_position(start, {}, "this source" if source is None else source.name)
     row = 0 if start is None else int(start["row"])
     if row and source is not None and source.n_rows is not None and row > source.n_rows:
         raise SourceError(
@@ -262,20 +267,40 @@ def start_row(start: Position | None, source: Source | None = None) -> int:
     return row
 
 
-def check_position(start: Position | None, key: str, source: str) -> None:
-    """Raise ``SourceError`` if a position was written by another kind of source.
+def check_position(
+    start: Position | None, fields: Mapping[str, Check], source: str, others: Mapping[str, Check] | None = None
+) -> None:
+    """Raise ``SourceError`` if a position was written by another kind of source, or is damaged.
 
     Parameters
     ----------
     start : dict or None
-        Position to continue from.
-    key : str
-        Key that every position of this kind of source has.
+        Position to continue from, perhaps from a file.
+    fields : mapping of str to function
+        What every position of this kind of source has beside its row; see `streamgmm.storage.schema`.
     source : str
         Name of the source.
+    others : mapping of str to function or None, default=None
+        What a position may have, too.
+
+    Examples
+    --------
+    >>> check_position({"row": 3, "byte": -1}, {"byte": COUNT}, "x.csv")
+    Traceback (most recent call last):
+        ...
+    streamgmm.errors.SourceError: where reading of x.csv stopped is not known: position.byte is -1; expected ...
     """
-    if start is not None and key not in start:
+    if start is None:
+        return
+    if other := next((name for name in fields if name not in start), None):
         raise SourceError(
-            f"the position at row {start['row']} belongs to another kind of source than {source}.",
+            f"the position at row {start.get('row')!s:.20} belongs to another kind of source than {source}: it has no "
+            f"{other!r}.",
             Remedy.START_NEW_RUN,
         )
+    try:
+        record({"row": COUNT, **fields}, others, unknown=anything)(start, "position")
+    except ValueError as problem:
+        raise SourceError(
+            f"where reading of {source} stopped is not known: {problem!s:.200}.", Remedy.START_NEW_RUN
+        ) from problem

@@ -12,6 +12,7 @@ from streamgmm.sources.base import Chunk, Position, Source, check_position, star
 from streamgmm.sources.remote import File
 from streamgmm.sources.seekable import Blocks, Numbers, Range, SeekableSource
 from streamgmm.sources.selection import select_columns
+from streamgmm.storage.schema import COUNT, anything, optional, record
 
 TABLES = (".parquet", ".csv", ".ndjson", ".jsonl", ".npy", ".arrow", ".feather")
 OPEN_FILES = 16
@@ -75,7 +76,12 @@ class FilesSource(SeekableSource):
         return total
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        check_position(start, "file", self.name)
+        check_position(start, {"file": COUNT, "inside": optional(record({"row": COUNT}, unknown=anything))}, self.name)
+        if start is not None and start["file"] >= len(self._files):
+            raise SourceError(
+                f"{self.name} has {len(self._files)} files, but file {start['file']} was read before: it has changed.",
+                Remedy.START_NEW_RUN,
+            )
         row, first, inner = (0, 0, None) if start is None else (start["row"], start["file"], start["inside"])
         before = row - (0 if inner is None else inner["row"])  # rows of earlier files
         for number in range(first, len(self._files)):

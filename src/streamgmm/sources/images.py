@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
-from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, rows_per_chunk, start_row
+from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, check_position, rows_per_chunk, start_row
 from streamgmm.sources.limits import refuse_bomb
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource, even_blocks
+from streamgmm.storage.schema import optional, text
 
 SETTLED_SECONDS = 2.0  # a file that has not changed for so long is no longer being written
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
@@ -100,6 +101,7 @@ class ImageSource(SeekableSource):
         return len(self._names)
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        check_position(start, {}, self.name, {"last": optional(text)})
         row, last = start_row(start), (start or {}).get("last")
         if self._follow:
             self._names = self._sorted_names()

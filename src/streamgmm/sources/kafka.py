@@ -7,6 +7,7 @@ rows therefore depends on the topic, not on which partition answers first.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -16,11 +17,14 @@ import numpy as np
 
 from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
-from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, PartitionReader
-from streamgmm.sources.message_parser import MessageParser
+from streamgmm.sources.kafka_partitions import TIMEOUT_SECONDS, MessagesGoneError, PartitionReader, is_outage
+from streamgmm.sources.message_parser import FORMAT, MessageParser
 from streamgmm.sources.messages import Messages
+from streamgmm.sources.outages import NoAnswerError, Outage
+from streamgmm.storage.schema import COUNT, number, optional, record
 from streamgmm.transports.broker_urls import without_secrets
 
+FEWEST_TOGETHER, MOST_TOGETHER = 100, 4000  # messages of a block
 BLOCK_BYTES = 1 << 22  # of one partition before the next one's turn, judged by the size of the first message
 CONSUMER_SETTINGS = {
     "group.id": "streamgmm",  # required but unused: partitions are assigned here, offsets are kept in positions
@@ -35,6 +39,7 @@ CONSUMER_SETTINGS = {
     "logger": None,
     "log_level": 0,
 }
+FACTS = {"turn": COUNT, "block": optional(number(1, MOST_TOGETHER, whole=True)), **FORMAT}  # of a position
 
 
 class KafkaSource(Source):
@@ -68,35 +73,63 @@ class KafkaSource(Source):
             self._consumer = client.Consumer({**CONSUMER_SETTINGS, **settings, "bootstrap.servers": parts.netloc})
         except client.KafkaException as problem:
             raise SourceError(f"{without_secrets(url)}: {problem.args[0]}.") from problem
-        self._parser = MessageParser(self.name, options)
+        self._parser, self._follow = MessageParser(self.name, options), options.follow
+        self._outage = Outage(f"the broker of {self.name}")
         self._ends: dict[int, int] | None = None  # offsets after the last messages, as last seen
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._parser.expect(names, width)
 
     @property
-    def n_rows(self) -> int:
-        """Number of messages that the brokers hold now."""
-        return sum(high - low for low, high in self.offset_ranges().values())
+    def n_rows(self) -> int | None:
+        """Number of messages that the brokers hold now; None if a followed topic cannot be asked."""
+        try:
+            return sum(high - low for low, high in self.offset_ranges().values())
+        except NoAnswerError:
+            if not self._follow:
+                raise
+            return None
 
     def offset_ranges(self) -> dict[int, tuple[int, int]]:
         """Return for each partition its first offset and the one after its last message."""
         try:
             topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_SECONDS).topics[self._topic]
             if topic.error is not None:
-                raise SourceError(f"{self.name}: {topic.error.str()}.")
+                raise self._client.KafkaException(topic.error)
             place = self._client.TopicPartition
             return {
                 p: self._consumer.get_watermark_offsets(place(self._topic, p), timeout=TIMEOUT_SECONDS)
                 for p in sorted(topic.partitions)
             }
         except self._client.KafkaException as problem:
-            raise SourceError(f"{self.name}: no broker answers ({problem.args[0].str()}).") from problem
+            reason = problem.args[0].str()
+            if is_outage(self._client, problem.args[0]):
+                raise NoAnswerError(self.name, reason) from problem
+            raise SourceError(f"{self.name}: {reason}.") from problem
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        """Yield chunks up to the present end. A followed topic ends while no broker answers: read it again later."""
+        check_position(start, {"offsets": record({}, unknown=COUNT)}, self.name, FACTS)
+        position, gone = start or {}, None
+        time.sleep(min(1.0, self._outage.pause))
+        while not self._outage.pause:
+            try:
+                for chunk in self._read(position):
+                    position = chunk.position
+                    yield chunk
+                return
+            except MessagesGoneError:  # reading again tells how many
+                if position is gone:
+                    raise
+                gone = position
+            except NoAnswerError as problem:
+                if not self._follow:
+                    raise
+                self._outage.fail(problem.reason)
+
+    def _read(self, position: Position) -> Iterator[Chunk]:
         ranges = self.offset_ranges()
-        check_position(start, "offsets", self.name)
-        position = start or {}
+        self._outage.end()
         offsets = self._start_offsets(position, ranges)
         self._parser.restore(position)
         self._consumer.assign([self._client.TopicPartition(self._topic, p, offset) for p, offset in offsets.items()])
@@ -111,8 +144,8 @@ class KafkaSource(Source):
     def lag(self, position: Position | None) -> int | None:
         if self._ends is None or position is None:
             return None
-        read = {int(p): int(offset) for p, offset in position["offsets"].items()}
-        return sum(max(0, end - read.get(p, 0)) for p, end in self._ends.items())
+        read = position["offsets"]
+        return sum(max(0, end - int(read.get(str(p), 0))) for p, end in self._ends.items())
 
     def _note_end(self, partition: int) -> None:
         """Note where a partition ends now, as the latest answer of its broker told."""
@@ -132,7 +165,7 @@ class KafkaSource(Source):
             Offset of the first message, and the one after the last message.
         """
         ranges = self.offset_ranges()
-        self._start_offsets({"offsets": {partition: first}}, {partition: ranges[partition]})
+        self._start_offsets({"offsets": {str(partition): first}}, {partition: ranges[partition]})
         self._consumer.assign([self._client.TopicPartition(self._topic, partition, first)])
         reader = PartitionReader(self._client, self._consumer, self._topic, {partition: stop}, {partition: first})
         try:
@@ -149,8 +182,8 @@ class KafkaSource(Source):
 
     def _start_offsets(self, position: Position, ranges: dict[int, tuple[int, int]]) -> dict[int, int]:
         """Return the offset to start at in each partition; raise if messages there are gone."""
-        known = {int(p): int(offset) for p, offset in position.get("offsets", {}).items()}
-        offsets = {p: known.get(p, low) for p, (low, _) in ranges.items()}
+        known = position.get("offsets", {})
+        offsets = {p: int(known.get(str(p), low)) for p, (low, _) in ranges.items()}
         for p, (low, high) in ranges.items():
             if offsets[p] > high:
                 raise SourceError(
@@ -180,7 +213,7 @@ class KafkaSource(Source):
             p = partitions[turn % len(partitions)]
             turn = (turn + 1) % len(partitions)
             if block is None and (size := reader.first_size(p)) is not None:
-                block = max(100, min(4000, BLOCK_BYTES // max(1, size)))
+                block = max(FEWEST_TOGETHER, min(MOST_TOGETHER, BLOCK_BYTES // max(1, size)))
             if self._parser.is_json is False and block:
                 reader.pack(self._parser.width or 0, block)
             messages = reader.take(p, block or 1)

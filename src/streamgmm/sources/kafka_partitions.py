@@ -8,11 +8,32 @@ from typing import Any
 
 from streamgmm.errors import SourceError
 from streamgmm.sources.messages import Messages, VectorBlocks, Vectors
+from streamgmm.sources.outages import NoAnswerError
 
 TIMEOUT_SECONDS = 10.0  # to wait for the brokers
 BUFFER_BYTES = 1 << 24  # for all partitions; one that fills more than its share pauses
 BURST_BYTES, BURST_MESSAGES = 1 << 19, 2000  # fetched at once; meanwhile the learning thread waits for the interpreter
 PAUSE_SECONDS = 1e-4  # after a burst: with a shorter pause, no other thread gets the interpreter
+
+
+class MessagesGoneError(SourceError):
+    """Messages were removed while they were read."""
+
+
+def is_outage(client: Any, problem: Any) -> bool:
+    """Return whether brokers may answer later: they are down, out of reach, or another one becomes the leader.
+
+    Parameters
+    ----------
+    client : module
+        ``confluent_kafka``.
+    problem : confluent_kafka.KafkaError
+        What the client says.
+    """
+    error = client.KafkaError
+    silent = (error._TRANSPORT, error._TIMED_OUT, error._ALL_BROKERS_DOWN, error._RESOLVE)
+    leaderless = (error.LEADER_NOT_AVAILABLE, error.NOT_LEADER_FOR_PARTITION, error._UNKNOWN_PARTITION)
+    return bool(problem.retriable()) or problem.code() in (*silent, *leaderless)
 
 
 class PartitionReader:
@@ -106,8 +127,8 @@ class PartitionReader:
     def _fetch(self, wanted: int) -> None:
         first = self._consumer.poll(TIMEOUT_SECONDS)
         if first is None:
-            raise SourceError(
-                f"topic {self._topic}: no message arrived within {TIMEOUT_SECONDS:g} seconds, though more exist."
+            raise NoAnswerError(
+                f"topic {self._topic}", f"no message arrived within {TIMEOUT_SECONDS:g} seconds, though more exist"
             )
         messages = [first, *self._consumer.consume(self._burst, timeout=0)]  # only what has arrived already
         size = self._keep(messages) // len(messages)
@@ -145,5 +166,7 @@ class PartitionReader:
     def _handle(self, problem: Any, partition: int) -> None:
         if problem.code() == self._client.KafkaError._PARTITION_EOF:
             self._over.add(partition)  # compaction and transactions may leave no message before the end
-        elif not problem.retriable():
+        elif problem.code() == self._client.KafkaError._AUTO_OFFSET_RESET:
+            raise MessagesGoneError(f"topic {self._topic}: {problem.str()}.")
+        elif not is_outage(self._client, problem):  # the client itself connects again
             raise SourceError(f"topic {self._topic}: {problem.str()}.")

@@ -37,9 +37,26 @@ def refuse_bomb(name: str, member: zipfile.ZipInfo) -> None:
     member : ZipInfo
         What the file says about its member.
     """
-    if member.file_size > max(most_bytes(), 0) and member.file_size > SUSPICIOUS * member.compress_size:
+    refuse_expansion(f"{member.filename} of {name}", member.compress_size, member.file_size)
+
+
+def refuse_expansion(name: str, stored: int, expanded: int) -> None:
+    """Raise ``SourceError`` for data that expand suspiciously.
+
+    Parameters
+    ----------
+    name : str
+        What they are, for the message.
+    stored, expanded : int
+        Bytes that they take in their file, and in memory.
+
+    Examples
+    --------
+    >>> refuse_expansion("x of a.zip", 10_000, 20_000)
+    """
+    if expanded > most_bytes() and expanded > SUSPICIOUS * stored:
         raise SourceError(
-            f"{member.filename} of {name} would expand from {member.compress_size:,} to {member.file_size:,} bytes. "
+            f"{name} would expand from {stored:,} to {expanded:,} bytes. "
             f"If that is right, set {VARIABLE} to a larger number."
         )
 

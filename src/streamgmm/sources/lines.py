@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from streamgmm.errors import SourceError
-from streamgmm.sources.base import Chunk, Position, ReadOptions, check_position, rows_per_chunk
+from streamgmm.sources.base import Chunk, Position, ReadOptions, check_position, rows_per_chunk, start_row
 from streamgmm.sources.line_blocks import find_blocks
 from streamgmm.sources.line_parser import LineError, LineParser
 from streamgmm.sources.remote import File
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource
 from streamgmm.sources.text import TextFile, TextPipe
+from streamgmm.storage.schema import COUNT
 
 LINES_PER_CHUNK = 1000
 LARGE_BYTES = 1 << 23  # of a file that takes longer to parse than pyarrow takes to load
@@ -65,9 +66,9 @@ class LineSource(SeekableSource):
 
     def _chunks(self, text: TextFile | TextPipe, start: Position | None) -> Iterator[Chunk]:
         waiting = self._first_line(text)
-        row = 0 if start is None else int(start["row"])
+        row = start_row(start)
         if isinstance(text, TextFile) and text.seekable and start is not None:
-            check_position(start, "byte", self.name)
+            check_position(start, {"byte": COUNT}, self.name)
             text.seek(int(start["byte"]))
             waiting = []
         else:
@@ -113,13 +114,13 @@ class LineSource(SeekableSource):
                 yield from self._parsed(file, waiting, start["row"], stop)
 
     def verify(self, end: Position) -> None:
-        check_position(end, "byte", self.name)
+        check_position(end, {"byte": COUNT}, self.name)
         with closing(self._open()) as file:
             file.seek(end["byte"])
 
     def _open(self) -> TextFile:
         assert not isinstance(self._text, TextPipe)
-        return TextFile(self._text, follow=self._follow)
+        return TextFile(self._text, follow=self._follow, known=self.fingerprint)
 
     def _first_line(self, text: TextFile | TextPipe) -> list[bytes]:
         """Read the first line that is not blank; return it unless it is a heading."""

@@ -14,8 +14,12 @@ from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
 from streamgmm.sources.json_lines import JsonParser
 from streamgmm.sources.line_parser import LineError
 from streamgmm.sources.messages import Messages, Vectors
+from streamgmm.storage.schema import flag, number, optional
 
 MOST_BYTES = 1 << 24  # of a message in JSON
+WIDEST = 1 << 28  # bytes of a vector
+FORMAT = {"json": optional(flag), "width": optional(number(0, WIDEST, whole=True))}
+"""What a parser adds to positions."""
 
 
 class BodyParser(JsonParser):
@@ -90,8 +94,9 @@ class MessageParser:
         position : dict
             Where reading resumes.
         """
-        if position.get("json") is not None:
-            self.is_json, self.width = position["json"], position["width"]
+        width = self._expected_bytes or position.get("width")
+        if position.get("json") or (position.get("json") is False and width):
+            self.is_json, self.width = position["json"], None if position["json"] else width
 
     def detect(self, values: list[bytes]) -> None:
         """Let the first message that is not empty decide between JSON and vectors, and the majority on their size.
@@ -129,8 +134,9 @@ class MessageParser:
             Returns where a message is, given its number among these.
         """
         if isinstance(messages, Messages):
-            if self.is_json:
-                return self._json.chunk(messages.values, first, position)
+            if self.is_json:  # an empty line of a file is nothing, but an empty message is a message
+                values = [value if value.strip() else b"null" for value in messages.values]
+                return self._json.chunk(values, first, position)
             messages = messages.packed(self.width or 0)
         bad = []
         for i, size in messages.odd.items():

@@ -14,8 +14,10 @@ from uuid import uuid4
 
 from streamgmm.errors import MissingExtraError, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, Source, check_position
+from streamgmm.sources.message_parser import FORMAT
 from streamgmm.sources.mqtt_rows import ROW_KINDS, MqttParser
 from streamgmm.sources.mqtt_session import Login, Session
+from streamgmm.storage.schema import COUNT, choice, optional, record, text
 from streamgmm.transports.broker_urls import FILE_SETTINGS, parse_broker_url
 from streamgmm.transports.mqtt_client import DEFAULT_PORT, SECURE_PORT, is_secure
 
@@ -24,6 +26,9 @@ SETTINGS = ("client", "rows", "window", *FILE_SETTINGS)
 WINDOW = 10  # brokers send at least this many messages ahead of acknowledgements
 MOST_MESSAGES = 1000  # of a chunk
 WAIT_SECONDS = 1.0  # for messages, before a followed topic counts as idle
+TEXTS = record({}, unknown=text)
+FACTS = {"client": optional(text), "rows": choice(None, *ROW_KINDS), "latest": TEXTS, "round": TEXTS, **FORMAT}
+"""What a position may have, beside the number of messages."""
 
 
 class MqttSource(Source):
@@ -75,7 +80,7 @@ class MqttSource(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         """Yield chunks as messages arrive. A followed topic ends when nothing arrives for a second."""
-        check_position(start, "messages", self.name)
+        check_position(start, {"messages": COUNT}, self.name, FACTS)
         if start is not None:
             self._parser.restore(start)
         session, client = self._open(start)

@@ -5,10 +5,26 @@ from __future__ import annotations
 import time
 import warnings
 
-from streamgmm.errors import DataWarning, Remedy
+from streamgmm.errors import DataWarning, Remedy, SourceError
 
 FIRST_PAUSE, LONGEST_PAUSE = 1, 30  # seconds between two attempts, doubled after each failure
 LONGEST_SILENCE = 600.0  # seconds after which an outage is mentioned again
+
+
+class NoAnswerError(SourceError):
+    """A broker does not answer; it may do so later.
+
+    Parameters
+    ----------
+    source : str
+        What was read.
+    reason : str
+        What the client says.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source}: no broker answers ({reason}).", Remedy.LET_IT_WAIT)
+        self.reason = reason
 
 
 def tell(message: str, *remedies: Remedy) -> None:

@@ -72,9 +72,10 @@ class EntryParser:
         position : dict
             Where reading resumes.
         """
-        if position.get("columns") is not None:
-            self._columns = position["columns"]
-            self._field = None if self._columns else position["field"].encode(errors="surrogateescape")
+        columns, field = position.get("columns"), position.get("field")
+        if columns or (columns is False and field is not None):
+            self._columns = columns
+            self._field = None if columns else field.encode(errors="surrogateescape")
         self._bodies.restore(position)
 
     def detect(self, entries: list[Entry]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from streamgmm.errors import SourceError
+from streamgmm.storage.schema import refuse
 
 EntryId = tuple[int, int]
 
@@ -19,6 +21,20 @@ def entry_id(text: bytes | str) -> EntryId:
     """
     milliseconds, number = (text.decode() if isinstance(text, bytes) else text).split("-")
     return int(milliseconds), int(number)
+
+
+def written_id(value: Any, place: str) -> None:
+    """Raise ValueError unless a value is the id of an entry, as Redis writes it.
+
+    Parameters
+    ----------
+    value : object
+        What a file holds.
+    place : str
+        Where.
+    """
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,20}-[0-9]{1,20}", value):
+        refuse(value, place, "the id of an entry, such as '1526919030474-55'")
 
 
 def id_text(number: EntryId) -> str:

@@ -15,9 +15,11 @@ import numpy as np
 
 from streamgmm.errors import MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import CHUNK_BYTES, BadRow, Chunk, Position, ReadOptions, Source, check_position
+from streamgmm.sources.message_parser import FORMAT
 from streamgmm.sources.outages import Outage, tell
 from streamgmm.sources.redis_entries import Entry, EntryParser
-from streamgmm.sources.redis_state import EntryId, StreamState, entry_id, id_text
+from streamgmm.sources.redis_state import EntryId, StreamState, entry_id, id_text, written_id
+from streamgmm.storage.schema import COUNT, flag, number, optional, text
 from streamgmm.transports.broker_urls import FILE_SETTINGS, BrokerUrl, parse_broker_url
 
 EXPECTED = "redis://[user:password@]host[:6379][/database]/stream"
@@ -25,6 +27,8 @@ SETTINGS = ("field", *FILE_SETTINGS)
 TIMEOUT_SECONDS = 10.0
 WAIT_MILLISECONDS = 1000  # for new entries, before a followed stream counts as idle
 FIRST_COUNT, MOST_ENTRIES = 10, 1000  # entries of the first chunk, and of later ones if they are small
+POSITION = {"entry": written_id, "added": COUNT, "most": number(1, MOST_ENTRIES, whole=True)}
+FACTS = {"columns": optional(flag), "field": optional(text), **FORMAT}  # of a position, if they are known
 
 
 class Bookmark(NamedTuple):
@@ -111,7 +115,7 @@ class RedisSource(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         """Yield chunks up to the present end. A followed stream ends when nothing new arrives for a second."""
-        check_position(start, "entry", self.name)
+        check_position(start, POSITION, self.name, FACTS)
         self._closed.clear()
         self._unused.clear()
         mark = Bookmark()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, Source, check_position, rows_per_chunk
 from streamgmm.sources.seekable import Blocks, Numbers, SeekableSource
+from streamgmm.storage.schema import COUNT, anything, record
 
 BUFFER_BYTES = 1 << 26  # of rows in memory
 NUMBER_BYTES = 16  # of a row: its number, and its place in the order
@@ -73,7 +74,7 @@ class ShuffledSource(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         start = self.start_of_pass(0) if start is None else start
-        check_position(start, "pass", self.name)
+        check_position(start, {"pass": COUNT}, self.name)
         if start.get("order", ORDER_VERSION) != ORDER_VERSION:
             raise SourceError(
                 f"the rows of {self.name} were shuffled by another version of streamgmm before, in another order.",
@@ -93,11 +94,23 @@ class ShuffledSource(Source):
         every, self._blocks = self._blocks or self.source.blocks(), None
         first, end = every.position(0), self.source.end(every)
         if "end" in start:
+            self._check_segment(start, every)
             self.source.verify(start["end"])
             unfinished = start["row"] < start["end"]["row"]
             first, end = (start["first"], start["end"]) if unfinished else (start["end"], end)
         self._n_rows = int(every.rows[-1])
         return Segment(start["pass"], first, end, every.between(first, end)) if first["row"] < end["row"] else None
+
+    def _check_segment(self, start: Position, every: Blocks) -> None:
+        """Raise ``SourceError`` unless a position tells where the rows that are shuffled together begin and end."""
+        place = record(dict.fromkeys(every.position(0), COUNT), unknown=anything)
+        check_position(start, {"first": place, "end": place}, self.name)
+        first, end, n_rows = start["first"]["row"], start["end"]["row"], int(every.rows[-1])
+        if not first <= end <= n_rows:
+            raise SourceError(
+                f"{self.name} has {n_rows:,} rows, but rows {first:,} to {end:,} were shuffled before: it has changed.",
+                Remedy.START_NEW_RUN,
+            )
 
     def _hand_out(self, segment: Segment, buffer: Buffer, done: int) -> Iterator[Chunk]:
         """Read the blocks of a buffer, and yield their rows in random order, without the first ones."""

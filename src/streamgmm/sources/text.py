@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from streamgmm.errors import Remedy, SourceError
+from streamgmm.sources.fingerprints import require_same
 from streamgmm.sources.limits import bounded_lines
 from streamgmm.sources.remote import File
 
@@ -29,12 +30,20 @@ class TextFile:
         The file; a name ending in ``.gz`` is decompressed.
     follow : bool
         Whether the file may still grow. A last line without a line break is then left for later.
+    known : list or None, default=None
+        Fingerprint of the file to read; raise ``ReplacedError`` if this is another one.
     """
 
-    def __init__(self, path: File, *, follow: bool) -> None:
+    def __init__(self, path: File, *, follow: bool, known: list[Any] | None = None) -> None:
         self._name, self._follow, self.rows = path.name, follow, 0
         self.seekable = path.suffix.lower() != ".gz"
         self._opened = path.open("rb")
+        if known is not None:
+            try:
+                require_same(self._name, self._opened, known)
+            except BaseException:
+                self._opened.close()
+                raise
         self._file: Any = self._opened if self.seekable else gzip.GzipFile(fileobj=self._opened)
         self._size = path.stat().st_size if isinstance(path, Path) else 0  # others do not change while they are open
 

@@ -17,6 +17,7 @@ from safetensors.numpy import save as to_bytes
 
 KEY = "streamgmm"
 LONGEST_HEADER = 100_000_000  # bytes, as in safetensors itself
+COPIES, SPARE = 2, 1 << 20  # of what safetensors reads or writes, and bytes beside them
 FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 INTEGERS = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 TYPES = {**FLOATS, **INTEGERS, "BOOL": "?"}
@@ -40,16 +41,28 @@ class ForeignFileError(ValueError):
 
 def to_container(header: Any, tensors: dict[str, npt.NDArray[Any]]) -> bytes:
     """Return the bytes of a file; numbers of NumPy in the header become plain ones."""
-    return to_bytes(tensors, {KEY: json.dumps(header, allow_nan=False, default=_plain)})
+    text = json.dumps(header, allow_nan=False, default=_plain)
+    _require_memory(len(text) + sum(value.nbytes for value in tensors.values()))
+    return to_bytes(tensors, {KEY: text})
 
 
 def read_container(path: Path) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
     """Return header and tensors of a file; raise an exception of ``DAMAGE`` if it holds anything else."""
-    content = path.read_bytes()
-    found: list[tuple[str, dict[str, Any]]] = deserialize(content)  # type: ignore[no-untyped-call]
+    return parse_container(path.read_bytes())
+
+
+def parse_container(content: bytes, key: str = KEY) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
+    """Return the JSON text of a key and the tensors; raise an exception of ``DAMAGE`` if there is anything else."""
+    _require_memory(len(content))
+    found: list[tuple[str, dict[str, Any]]] = deserialize(bytes(content))  # type: ignore[no-untyped-call]
     size = int.from_bytes(content[:8], "little")
-    header = _header(content[8 : 8 + size])
+    header = _header(content[8 : 8 + size], key)
     return header, {name: _tensor(name, facts) for name, facts in found}
+
+
+def _require_memory(size: int) -> None:
+    """Raise MemoryError if safetensors could not make its copies of so many bytes: it would end the process."""
+    np.empty(COPIES * size + SPARE, np.uint8)
 
 
 def read_header(path: Path) -> Any:
@@ -62,12 +75,12 @@ def read_header(path: Path) -> Any:
         return _header(file.read(size))
 
 
-def _header(content: bytes) -> Any:
+def _header(content: bytes, key: str = KEY) -> Any:
     facts = json.loads(content)
     metadata = facts.get("__metadata__") if isinstance(facts, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(metadata.get(KEY), str):
+    if not isinstance(metadata, dict) or not isinstance(metadata.get(key), str):
         raise ForeignFileError("it has no streamgmm metadata")
-    return json.loads(metadata[KEY], parse_constant=_refuse_constant)
+    return json.loads(metadata[key], parse_constant=_refuse_constant)
 
 
 def _tensor(name: str, facts: dict[str, Any]) -> npt.NDArray[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.annealing import FARTHEST, Annealing, Schedule
+from streamgmm.core.covariance import KINDS
 from streamgmm.core.drift import DriftState
 from streamgmm.core.rows import LIMITS
 from streamgmm.core.rules import RULES
@@ -45,6 +46,8 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 MOST_JOBS = 1024
 MOST_SAMPLES = 1 << 31  # of a batch or a period, which the kernel counts in 32 bits
 ROWS = ("pending.rows", "first.rows", "monitor.rows", "monitor.reservoir.rows")  # they may have gaps
+MOST_HASHED = 1 << 20  # bytes of a file
+CONSTANTS = "monitor.snapshot.constants"  # NaN where a feature varies
 USUAL = 3  # row of a frame that is NaN where no value is usual
 
 POSITIVE = number(least=1e-100)
@@ -71,17 +74,35 @@ WATCH = record(
         **dict.fromkeys(("judged", "flagged", "window_judged", "window_flagged", "alerts"), COUNT),
     }
 )
+
+
+def _fingerprint(value: Any, place: str) -> None:
+    list_of(anything, length=2)(value, place)
+    number(0, MOST_HASHED, whole=True)(value[0], f"{place}[0]")
+    text(value[1], f"{place}[1]")
+
+
 COUNTS = {name: COUNT for name, value in vars(Progress()).items() if type(value) is int}
-PROGRESS = {**COUNTS, "seconds": number(0), "position": optional(record({}, unknown=anything))}
+PROGRESS = {**COUNTS, "seconds": number(0), "position": optional(record({"row": COUNT}, unknown=anything))}
+MOST_WORKERS = 1 << 20
+CLUSTER = record(
+    {
+        "workers": number(1, MOST_WORKERS, whole=True),
+        "round": record({"samples": optional(number(1, whole=True)), "chosen": flag}),
+        "width": optional(text),
+    }
+)
 RUN = every(
     record({"progress": anything}, unknown=anything),
     fields_of(
         RunRecord,
         {
             "missing": choice("error", "skip", "learn"),
+            "fingerprint": optional(_fingerprint),
             "passes": either(choice(None, "auto"), number(1, whole=True)),
             "shuffle_seed": optional(COUNT),
             "watch": optional(WATCH),
+            "cluster": optional(CLUSTER),
             "progress": fields_of(Progress, PROGRESS),
         },
     ),
@@ -116,7 +137,7 @@ def check_model(header: Header, tensors: Tensors) -> None:
     ):
         if header[what]["name"] != found:
             raise ValueError(f"{what}.name is {header[what]['name']!r}, but the settings say {found!r}")
-    _check_size(header["trainer"], tensors)
+    check_size(header["trainer"], tensors)
     names, width = header.get("feature_names"), header["trainer"]["n_features"]
     if names is not None and len(names) != width:
         raise ValueError(f"{len(names)} feature names for {width} features")
@@ -159,12 +180,19 @@ def _trainer(facts: Mapping[str, Any]) -> Check:
     }
     losses = dict.fromkeys(("loss", "max_component", "baseline", "last"), LOSS)
     annealing = {"sigma": POSITIVE, "samples": COUNT, "variance": SQUARE, **losses}
-    drift = {"checks": COUNT, "loss": number(-FARTHEST, FARTHEST), "variance": SQUARE, "scatter": SQUARE}
+    drift = {
+        **dict.fromkeys(("checks", "low", "steps"), COUNT),
+        "loss": number(-FARTHEST, FARTHEST),
+        "floor": optional(number(-100 * FARTHEST, FARTHEST)),
+        **dict.fromkeys(("variance", "scatter"), SQUARE),
+        "total": number(0, FARTHEST**1.5),
+        "squares": number(0, FARTHEST**2.5),
+    }
     return record(
         {
             "n_features": number(1, whole=True),
             "dtype": choice("float32", "float64"),
-            "settings": _settings(facts.get("settings")),
+            "settings": settings_check(facts.get("settings")),
             "schedule": fields_of(Schedule, schedule),
             "annealing": fields_of(Annealing, annealing),
             "drift": fields_of(DriftState, drift),
@@ -175,12 +203,13 @@ def _trainer(facts: Mapping[str, Any]) -> Check:
     )
 
 
-def _settings(facts: Any) -> Check:
+def settings_check(facts: Any) -> Check:
+    """Return the check of the settings of a training, which depends on the rule that they name."""
     rule = facts.get("rule") if isinstance(facts, dict) else None
     own: dict[str, Check] = {"rule": text}
     if isinstance(rule, dict):
         own["rule"] = _settings_of(RULES.get(str(rule.get("name"))))
-    own |= {name: number(1, MOST_SAMPLES, whole=True) for name in ("n_components", "batch_size")}
+    own |= {name: number(1, MOST_SAMPLES, whole=True) for name in ("n_components", "batch_size", "rank")}
     present = record({"n_components": anything, "rule": anything, "covariance_type": text}, unknown=anything)
     return every(present, fields_of(Settings, own))
 
@@ -196,16 +225,16 @@ def _settings_of(kind: type | None) -> Check:
     return check
 
 
-def _check_size(trainer: Mapping[str, Any], tensors: Tensors) -> None:
-    """Raise unless the means are there as announced: the memory that a training takes is a multiple of theirs."""
-    shape = (trainer["settings"]["n_components"], trainer["n_features"])
-    means = tensors.get("parameters.means")
-    if means is None:
-        raise ValueError("tensor 'parameters.means' is missing")
-    if means.shape != shape or means.dtype.name != trainer["dtype"]:
-        raise ValueError(
-            f"tensor 'parameters.means' is {means.dtype} {means.shape}; expected {trainer['dtype']} {shape}"
-        )
+def check_size(trainer: Mapping[str, Any], tensors: Tensors) -> None:
+    """Raise unless parameters are there as announced: the memory that a training takes is a multiple of theirs."""
+    settings, dtype = trainer["settings"], trainer["dtype"]
+    kind = KINDS[settings["covariance_type"]].with_rank(settings.get("rank", Settings.rank))
+    for name, form in kind.layout(trainer["n_features"]).items():
+        found, shape = tensors.get(f"parameters.{name}"), (settings["n_components"], *form.shape)
+        if found is None:
+            raise ValueError(f"tensor 'parameters.{name}' is missing")
+        if found.shape != shape or found.dtype.name != dtype:
+            raise ValueError(f"tensor 'parameters.{name}' is {found.dtype} {found.shape}; expected {dtype} {shape}")
 
 
 def require_finite(tensors: Tensors, gaps: bool) -> None:
@@ -214,7 +243,7 @@ def require_finite(tensors: Tensors, gaps: bool) -> None:
         if tensor.dtype.kind != "f":
             continue
         fit = np.isfinite(tensor)
-        if gaps and name in ROWS:
+        if (gaps and name in ROWS) or name == CONSTANTS:
             fit |= np.isnan(tensor)
         elif name.rpartition(".")[2] == "frame" and tensor.ndim == 2 and len(tensor) > USUAL:
             fit[USUAL] |= np.isnan(tensor[USUAL])

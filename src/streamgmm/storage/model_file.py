@@ -213,12 +213,15 @@ def unpack_model(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]]
     trainer = Trainer.restore(facts, tensors, engine_from_settings(engine))
     names = header.get("feature_names")
     own = {n.removeprefix("monitor."): v for n, v in tensors.items() if n.startswith("monitor.")}
+    monitor = Monitor.from_tensors(own, trainer.n_features) if own else None
+    if monitor is not None:
+        monitor.check_snapshot(trainer)
     return SavedModel(
         trainer=trainer,
         feature_names=None if names is None else [str(n) for n in names],
         estimator=dict(header.get("estimator") or {}),
         scaling=_scaling(header.get("scaling"), tensors, trainer.n_features),
-        monitor=Monitor.from_tensors(own, trainer.n_features) if own else None,
+        monitor=monitor,
         detector=header.get("detector"),
         run=header.get("run"),
     )

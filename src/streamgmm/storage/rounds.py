@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as tensors_of
 from safetensors.numpy import save as to_bytes
 
 from streamgmm.core.rounds import LearnedShare, RoundStart
 from streamgmm.errors import ModelFileError
+from streamgmm.storage.container import DAMAGE, parse_container
+from streamgmm.storage.format3 import (
+    MOST_SAMPLES,
+    MOST_WORKERS,
+    POSITIVE,
+    check_size,
+    require_finite,
+    settings_check,
+)
+from streamgmm.storage.schema import COUNT, Check, anything, choice, list_of, number, record
 
 FORMAT = 1
 KEY = "streamgmm-round"
-LENGTH_BYTES = 8  # of the header, before it
+SHARE = record(
+    {**dict.fromkeys(("round", "replica", "samples", "skipped", "rest"), COUNT), "steps": list_of(COUNT)},
+    unknown=anything,
+)
 
 
 def start_to_bytes(start: RoundStart) -> bytes:
@@ -37,7 +50,13 @@ def start_from_bytes(content: bytes) -> RoundStart:
     content : bytes
         The bytes.
     """
-    return RoundStart(*_from_bytes("start", content))
+    start = RoundStart(*_from_bytes("start", content))
+    with _damage():
+        facts = start.facts
+        _start_check(facts)(facts, "the start")
+        check_size(facts, start.tensors)
+        require_finite(start.tensors, gaps=False)
+    return start
 
 
 def share_to_bytes(share: LearnedShare) -> bytes:
@@ -59,7 +78,37 @@ def share_from_bytes(content: bytes) -> LearnedShare:
     content : bytes
         The bytes.
     """
-    return LearnedShare(*_from_bytes("share", content))
+    share = LearnedShare(*_from_bytes("share", content))
+    with _damage():
+        SHARE(share.facts, "the share")
+        require_finite(share.tensors, gaps=False)
+    return share
+
+
+def _start_check(facts: dict[str, Any]) -> Check:
+    return record(
+        {
+            "settings": settings_check(facts.get("settings")),
+            "n_features": number(1, whole=True),
+            "dtype": choice("float32", "float64"),
+            "replicas": number(1, MOST_WORKERS, whole=True),
+            "round": COUNT,
+            "n_samples": COUNT,
+            "period": number(1, MOST_SAMPLES, whole=True),
+            "sigma": POSITIVE,
+            "every": number(1, MOST_SAMPLES, whole=True),
+        },
+        unknown=anything,
+    )
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Say that bytes are damaged, whatever the reason."""
+    try:
+        yield
+    except DAMAGE as problem:
+        raise ModelFileError(f"these bytes are damaged, or no part of a round ({problem!s:.200}).") from problem
 
 
 def _to_bytes(kind: str, message: RoundStart | LearnedShare) -> bytes:
@@ -68,14 +117,9 @@ def _to_bytes(kind: str, message: RoundStart | LearnedShare) -> bytes:
 
 
 def _from_bytes(kind: str, content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        length = int.from_bytes(content[:LENGTH_BYTES], "little")
-        header = json.loads(content[LENGTH_BYTES : LENGTH_BYTES + length])["__metadata__"][KEY]
-        found = json.loads(header)
+    with _damage():
+        found, tensors = parse_container(content, KEY)
         version, found_kind, facts = found["format"], found["kind"], dict(found["facts"])
-        tensors = tensors_of(bytes(content))
-    except (KeyError, TypeError, ValueError, RecursionError, SafetensorError) as problem:
-        raise ModelFileError(f"these bytes are damaged, or no part of a round ({problem!s:.200}).") from problem
     if version != FORMAT:
         raise ModelFileError(
             f"these bytes have format version {version!r}; expected {FORMAT}. Install the same streamgmm everywhere."
@@ -83,6 +127,6 @@ def _from_bytes(kind: str, content: bytes) -> tuple[dict[str, Any], dict[str, An
     if found_kind != kind:
         expected = {"start": "the start of a round", "share": "a learned share"}
         raise ModelFileError(
-            f"these bytes are {expected.get(found_kind, 'something else')}; expected {expected[kind]}."
+            f"these bytes are {expected.get(str(found_kind), 'something else')}; expected {expected[kind]}."
         )
     return facts, tensors

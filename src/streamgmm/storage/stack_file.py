@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.rows import LIMITS
 from streamgmm.errors import ModelFileError
 from streamgmm.storage.container import DAMAGE
+from streamgmm.storage.format3 import MOST_JOBS, MOST_SAMPLES
 from streamgmm.storage.model_file import (
     FORMAT,
     SavedModel,
@@ -20,8 +22,36 @@ from streamgmm.storage.model_file import (
     unpack_model,
     write_model_file,
 )
+from streamgmm.storage.schema import COUNT, anything, choice, either, flag, list_of, number, optional, record
 
 WAITING = "waiting"
+MOST_LAYERS, MOST_MODELS, LARGEST_SIDE = 1000, 1_000_000, 1 << 20
+SIDE = number(1, LARGEST_SIDE, whole=True)
+SIDES = either(SIDE, list_of(SIDE, length=2))
+SEED = optional(COUNT)
+EPOCHS = either(choice("auto"), number(1, whole=True))
+MIXTURE = {
+    "period": optional(number(1, MOST_SAMPLES, whole=True)),
+    "n_jobs": optional(number(-MOST_JOBS, MOST_JOBS, whole=True)),
+}
+ESTIMATOR = {"n_epochs": EPOCHS, "shuffle": flag, "verbose": either(flag, COUNT), "random_state": SEED}
+LAYER = record(
+    {},
+    {
+        "fold": record({"patch": optional(SIDES), "stride": SIDES, "shared": flag}),
+        "pool": record({"size": SIDES, "kind": choice("max", "mean")}),
+        "mixture": record({**ESTIMATOR, **MIXTURE}),
+    },
+)
+HEADER = record(
+    {
+        "layers": list_of(LAYER),
+        "models": list_of(list_of(record({}, unknown=anything))),
+        "parameters": record({**ESTIMATOR, "shape": list_of(SIDE)}),
+        "n_images": COUNT,
+    },
+    unknown=anything,
+)
 
 
 @dataclass
@@ -53,12 +83,12 @@ def save_stacked_models(path: str | os.PathLike[str], saved: SavedStack) -> None
     """Write a stack atomically."""
     tensors: dict[str, npt.NDArray[Any]] = {WAITING: saved.waiting}
     headers: list[list[dict[str, Any]]] = []
-    for number, group in enumerate(saved.models):
+    for level, group in enumerate(saved.models):
         headers.append([])
         for place, model in enumerate(group):
             header, own = pack_model(model)
             headers[-1].append(header)
-            tensors |= {f"{number}.{place}.{name}": value for name, value in own.items()}
+            tensors |= {f"{level}.{place}.{name}": value for name, value in own.items()}
     header = {
         "format": FORMAT,
         "layers": saved.layers,
@@ -76,14 +106,17 @@ def load_stacked_models(path: str | os.PathLike[str]) -> SavedStack:
     if "layers" not in header:
         raise ModelFileError(f"{place} holds one mixture. Load it with streamgmm.StreamingGaussianMixture.load.")
     try:
+        _check_header(header)
+        own = _by_model(tensors)
         models = [
-            [_unpack(own, tensors, f"{number}.{position}.", place) for position, own in enumerate(group)]
-            for number, group in enumerate(header["models"])
+            [
+                unpack_model(facts, own.get((str(level), str(position)), {}), place)
+                for position, facts in enumerate(group)
+            ]
+            for level, group in enumerate(header["models"])
         ]
         waiting = tensors[WAITING]
-        gaps = models[0][0].trainer.settings.allow_nan
-        if waiting.dtype.kind == "f" and (np.isinf(waiting) if gaps else ~np.isfinite(waiting)).any():
-            raise ValueError(f"tensor '{WAITING}' holds values that are not finite")
+        _check_waiting(waiting, gaps=bool(models[0][0].trainer.settings.allow_nan))
         return SavedStack(models, list(header["layers"]), dict(header["parameters"]), waiting, int(header["n_images"]))
     except ModelFileError:
         raise
@@ -91,6 +124,35 @@ def load_stacked_models(path: str | os.PathLike[str]) -> SavedStack:
         raise ModelFileError(f"{place} is damaged: {problem!s:.200}. Use another copy, or train again.") from problem
 
 
-def _unpack(header: dict[str, Any], tensors: dict[str, npt.NDArray[Any]], prefix: str, path: Path) -> SavedModel:
-    own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-    return unpack_model(header, own, path)
+def _check_header(header: dict[str, Any]) -> None:
+    """Raise ValueError for a header that no stack has written, before anything is built from it."""
+    HEADER(header, "the header")
+    layers, models = header["layers"], header["models"]
+    if len(layers) > MOST_LAYERS or sum(map(len, models)) > MOST_MODELS:
+        raise ValueError(f"{len(layers)} layers and {sum(map(len, models))} models")
+    if any(len(layer) != 1 for layer in layers) or sum("mixture" in layer for layer in layers) != len(models):
+        raise ValueError(f"{len(models)} groups of models for {len(layers)} layers; expected one for each mixture")
+    if not models or not all(models):
+        raise ValueError("there is a layer without a model")
+
+
+def _by_model(tensors: dict[str, npt.NDArray[Any]]) -> dict[tuple[str, str], dict[str, npt.NDArray[Any]]]:
+    """Sort tensors by the level and the position in front of their names."""
+    found: dict[tuple[str, str], dict[str, npt.NDArray[Any]]] = {}
+    for name, value in tensors.items():
+        level, _, rest = name.partition(".")
+        position, _, inner = rest.partition(".")
+        found.setdefault((level, position), {})[inner] = value
+    return found
+
+
+def _check_waiting(images: npt.NDArray[Any], *, gaps: bool) -> None:
+    """Raise ValueError for images that could not be learned."""
+    if images.dtype == np.uint8:
+        return
+    if images.dtype not in LIMITS:
+        raise ValueError(f"tensor '{WAITING}' has type {images.dtype}; expected uint8, float32 or float64")
+    if (np.isinf(images) if gaps else ~np.isfinite(images)).any():
+        raise ValueError(f"tensor '{WAITING}' holds values that are not finite")
+    if images.size and np.nanmax(np.abs(images), initial=0.0) > LIMITS[images.dtype]:
+        raise ValueError(f"tensor '{WAITING}' holds values that are too large for its type")

@@ -19,6 +19,7 @@ from streamgmm.native import AnswerStep, EMStep, Floats, NaturalStep, Scores, SG
 
 SCALE_MIN = 1e-3  # times the largest scale where that is below one
 SCALES = (1e-20, 1e20)  # that training can give
+FAR = 100.0  # times the largest scale, or its part of the smallest one: far outside the bounds of a training
 
 
 class Covariance(ABC):
@@ -28,8 +29,8 @@ class Covariance(ABC):
     and moments, ``Tensors`` that ``moment_layout`` declares, which the rules ``natural`` and ``sem`` learn.
     `PlainCovariance` implements the steps of the natural rule in NumPy, so a new kind can begin with those.
 
-    Class attributes
-    ----------------
+    Attributes
+    ----------
     name : str
         What ``covariance_type`` calls it.
     supports_gaps : bool
@@ -72,6 +73,10 @@ class Covariance(ABC):
     def validate(self, parameters: Parameters) -> None:
         """Raise ValueError for parameters that training cannot have made, as a damaged file may hold."""
         require_range("means", parameters["means"], -LIMITS[parameters.dtype], LIMITS[parameters.dtype])
+
+    def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
+        """Raise ValueError for scales that are far outside the bounds of a training, as a damaged file may hold."""
+        return
 
     def validate_moments(self, moments: Tensors) -> None:
         """Raise ValueError for moments that training cannot have made."""

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.covariance.base import FAR
+
 Numbers = npt.NDArray[np.float64]
+INDEPENDENT = 0.5  # products of unit rows up to which a matrix has an inverse
 ORTHONORMAL = 1e-3  # products of unit rows from which they are orthonormalised again
 
 
@@ -61,6 +64,26 @@ def orthonormal_rows(factors: npt.NDArray[Any]) -> bool:
     unit /= np.linalg.norm(unit, axis=-1, keepdims=True)
     products = unit @ unit.swapaxes(-1, -2)
     return bool(np.abs(products - np.eye(products.shape[-1])).max() < ORTHONORMAL)
+
+
+def independent_rows(factors: npt.NDArray[Any]) -> bool:
+    """Tell whether the rows of all matrices are orthogonal, more or less, and none is zero."""
+    unit = factors.astype(np.float64)
+    lengths = np.linalg.norm(unit, axis=-1, keepdims=True)
+    if not (lengths > 0).all():
+        return False
+    products = (unit / lengths) @ (unit / lengths).swapaxes(-1, -2)
+    return bool(np.abs(products - np.eye(products.shape[-1])).max() < INDEPENDENT)
+
+
+def require_correlations(
+    name: str, products: npt.NDArray[Any], first: npt.NDArray[Any], second: npt.NDArray[Any]
+) -> None:
+    """Raise ValueError for covariances (K, L, D) that are far larger than variances (K, L) and (K, D) allow."""
+    most = FAR * np.sqrt(first.max(-1, initial=0.0).astype(np.float64) * second.max(-1, initial=0.0))
+    found = np.abs(products).max((1, 2), initial=0.0)
+    if (found > np.maximum(most, FAR * np.finfo(np.float32).tiny)).any():
+        raise ValueError(f"tensor '{name}' holds {found.max():.6g}, which the variances do not allow")
 
 
 def limited(factor: npt.NDArray[Any], least: float, most: float) -> Numbers:

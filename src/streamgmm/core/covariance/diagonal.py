@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import SCALES, Covariance
+from streamgmm.core.covariance.base import FAR, SCALES, Covariance
 from streamgmm.core.covariance.work import Bounds, Prior, Statistics, Work
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rows import LIMITS
@@ -48,6 +48,9 @@ class Diagonal(Covariance):
     def validate(self, parameters: Parameters) -> None:
         super().validate(parameters)
         require_range("scales", parameters["scales"], *SCALES)
+
+    def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
+        require_range("scales", parameters["scales"], bounds.scale_min / FAR, bounds.scale_max * FAR)
 
     def validate_moments(self, moments: Tensors) -> None:
         require_range("variances", moments["variances"], 0.0)

@@ -9,16 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import SCALES
+from streamgmm.core.covariance.base import FAR, SCALES
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
     Numbers,
     blocks,
     covariances_of,
+    independent_rows,
     limited,
     lower_factors,
     orthonormal_rows,
     precision_factors,
+    require_correlations,
     spectral_factors,
 )
 from streamgmm.core.covariance.work import Bounds, Statistics, Work
@@ -56,12 +58,18 @@ class Full(Coupled):
     def validate(self, parameters: Parameters) -> None:
         super().validate(parameters)
         require_range("factors", parameters["factors"], -SCALES[1], SCALES[1])
-        if not np.isfinite(parameters.log_dets).all():
+        factors = parameters["factors"]
+        if not np.isfinite(parameters.log_dets).all() or not (_is_lower(factors) or independent_rows(factors)):
             raise ValueError("tensor 'factors' holds matrices that have no inverse")
+
+    def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
+        require_range("factors", parameters["factors"], -bounds.scale_max * FAR, bounds.scale_max * FAR)
 
     def validate_moments(self, moments: Tensors) -> None:
         require_range("pending", moments["pending"], 0.0)
         require_range("covariances", moments["covariances"], -SCALES[1], SCALES[1])
+        variances = np.abs(self.variances(moments))  # rounding may leave one a little below zero
+        require_correlations("covariances", moments["covariances"], variances, variances)
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         for k, factor in enumerate(parameters["factors"]):

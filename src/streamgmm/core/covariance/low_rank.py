@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import SCALES
+from streamgmm.core.covariance.base import FAR, SCALES
 from streamgmm.core.covariance.coupled import Coupled
-from streamgmm.core.covariance.dense import Numbers
+from streamgmm.core.covariance.dense import Numbers, require_correlations
 from streamgmm.core.covariance.work import Bounds, Statistics
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import require_range
@@ -19,6 +19,7 @@ from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import Floats, coupled
 
 MOST_FEATURES = 512  # of which covariances are shown as matrices
+LARGEST_INNER = 1e9  # second moment of hidden numbers, which are about 1
 BY_FEATURE = ("factors", "cross")  # tensors that scale with a feature
 FEATURES_LAST = ("means", "scales", "factors", "projections", "variances", "cross")
 
@@ -75,10 +76,16 @@ class LowRank(Coupled):
         if not np.isfinite(parameters.log_dets).all():
             raise ValueError("tensors 'factors' and 'spreads' hold numbers that no covariance has")
 
+    def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
+        require_range("scales", parameters["scales"], bounds.scale_min / FAR, bounds.scale_max * FAR)
+
     def validate_moments(self, moments: Tensors) -> None:
         require_range("variances", moments["variances"], 0.0)
         for name in ("cross", "inner", "shifts", "pending"):
             require_range(name, moments[name], -SCALES[1], SCALES[1])
+        spread = np.abs(np.diagonal(moments["inner"], axis1=1, axis2=2))
+        require_range("inner", moments["inner"], -LARGEST_INNER, LARGEST_INNER)
+        require_correlations("cross", moments["cross"], spread, moments["variances"])
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         np.clip(parameters["scales"], *bounds, out=parameters["scales"])

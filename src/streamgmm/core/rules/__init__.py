@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 RULES: dict[str, type[Rule[Any]]] = {}
-"""Rules by name; see `register_rule`."""
+"""Rules by name; see `streamgmm.register_rule`."""
 
 R = TypeVar("R", bound=type[Rule[Any]])
 

@@ -17,6 +17,7 @@ from streamgmm.core.state import BUFFER, SUMS, State, require_range
 from streamgmm.core.tensors import Tensors
 
 LEAST_COUNT = 1e-100
+LARGEST_PRIOR = 1e60  # number in a prior
 
 
 @dataclass(kw_only=True)
@@ -37,7 +38,7 @@ class RegularisedState(State):
         found = self.prior_rows
         if like is not None and (found.shape != like.shape or found.dtype != like.dtype):
             raise ValueError(f"tensor 'prior_rows' is {found.dtype} {found.shape}; expected {like.dtype} {like.shape}")
-        require_range("prior_rows", found, 0.0)
+        require_range("prior_rows", found, 0.0, LARGEST_PRIOR)
 
     @property
     def prior(self) -> Prior | None:

@@ -104,4 +104,7 @@ def _fault(
     if kind == "noise":  # ten times as noisy, and never as if nothing had happened
         return clean + 10 * (spread + np.copysign(0.6 * usual, spread))
     far = max(levels, key=lambda level: abs(level - clean.mean()))
-    return np.full(len(clean), far + 8 * sign * usual)
+    value = far + 8 * sign * usual
+    if np.median(np.abs(clean - value)) < 3 * usual:  # as if nothing had happened
+        value = far - 8 * sign * usual
+    return np.full(len(clean), value)
