@@ -14,6 +14,8 @@ from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, has_no_number, is_number, parse_number
 
+FEW_LINES = 5  # which are parsed faster one by one
+
 
 class CsvParser(LineParser):
     """Parse lines of CSV. Columns in which the first rows have no number are left out, unless features are chosen.
@@ -132,7 +134,7 @@ class CsvParser(LineParser):
         return [parse_number(fields[i], n, missing=missing) for i, n in zip(self._places, names, strict=True)], key
 
     def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
-        if any(b'"' in line for line in lines):
+        if len(lines) < FEW_LINES or any(b'"' in line for line in lines):
             return None  # quoted fields may contain commas
         if self.arrow is not None and (self._ignores_columns or lines[0].count(b",") + 1 == self._n_fields):
             rows = self.arrow.csv(lines, self._places)
