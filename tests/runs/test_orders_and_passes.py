@@ -190,6 +190,18 @@ class TestRefinement:
         assert abs(quality(run, rows) - model.score(rows)) < 0.03 * rows.shape[1]  # another order, another maximum
         assert list(events.read(tmp_path / EVENTS))[-2]["refined"] is True
 
+    def test_bursts_are_left_out_and_counted_unless_order_means_nothing(self, tmp_path: Path) -> None:
+        rng = np.random.default_rng(0)
+        rows = rng.permutation(clusters(2000))
+        rows[1000:1010] += 40.0
+        run = finish(begin(tmp_path / "a", rows, {"n_components": 8}))
+        assert run.refined and run.bursts == list(range(1000, 1010))
+        assert [e["burst_rows"] for e in events.read(tmp_path / "a" / EVENTS) if e["kind"] == "end"] == [10]
+        shuffled = finish(begin(tmp_path / "b", rows, {"n_components": 8}, shuffle="yes"))
+        assert shuffled.refined and shuffled.bursts == []
+        strange, learned = (r.trainer.mixture.log_prob(rows[1000:1010]).mean() for r in (run, shuffled))
+        assert strange < learned - 10
+
     def test_what_is_typical_refers_to_the_refined_model(self, tmp_path: Path) -> None:
         rows = clusters(400)
         run = finish(begin(tmp_path, rows))

@@ -300,6 +300,7 @@ def _result(run: TrainingRun) -> dict[str, Any]:
         "shuffled": run.order.shuffled,
         "passes": progress.epoch + 1,
         "refined": run.refined,
+        "burst_rows": run.bursts,
         "left_out": run.record.left_out,
         "finished": progress.finished,
         "max_component": None if now.max_component != now.max_component else now.max_component,
@@ -325,6 +326,11 @@ def _say_result(run: TrainingRun) -> None:
     ending = "" if progress.finished else " Stopped before the end: continue with --resume."
     console.say(f"{trainer.n_samples:,} samples learned{notes}; the model is {run.folder / MODEL}.{ending}")
     console.say_bad_rows(run.bad, progress.bad)
+    if run.bursts:
+        console.say(
+            f"{len(run.bursts):,} rows describe single moments, such as faults, so the model was refined without them "
+            f"(first: row {run.bursts[0]:,}). Use --shuffle yes if the order of rows means nothing."
+        )
     if run.feature_names is not None:
         shown = ", ".join(run.feature_names[:MOST_NAMES])
         console.say(f"features: {shown}{' …' if len(run.feature_names) > MOST_NAMES else ''}")

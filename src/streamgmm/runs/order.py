@@ -60,7 +60,7 @@ def choose_order(source: Source, settings: Settings, options: RunOptions) -> Ord
     elif settings.reheat:
         return Order(False, "the model reacts to drift")
     else:
-        return Order(True, "the model does not depend on how a file is sorted")
+        return Order(True, "a sorted file is learned as well as a mixed one")
     if options.shuffle == "yes":
         raise SourceError(f"the rows of {source.name} cannot be shuffled: {order.reason}.", Remedy.KEEP_ORDER)
     return order

@@ -60,8 +60,10 @@ def gather(parts: Iterable[AllRows], trainer: Trainer, factor: float) -> AllRows
     return AllRows(*(np.concatenate(values) for values in zip(*found, strict=True))) if found else None
 
 
-def refine(trainer: Trainer, monitor: Monitor, every: AllRows) -> bool:
-    """Refine a model and score all rows anew, out of sample; return whether it was possible.
+def refine(trainer: Trainer, monitor: Monitor, every: AllRows, *, in_time: bool) -> npt.NDArray[np.int64] | None:
+    """Refine a model and score all rows anew, out of sample; return numbers of rows it is refined without, or None.
+
+    None means that it was not possible.
 
     Parameters
     ----------
@@ -71,12 +73,14 @@ def refine(trainer: Trainer, monitor: Monitor, every: AllRows) -> bool:
         Receives scores and the strangest rows.
     every : AllRows
         All rows.
+    in_time : bool
+        Whether their order may be that of time: then rows that describe a single moment are not learned ([E46]).
     """
-    learned = refine_on_lasting(trainer, every.rows)
-    if learned is None:
-        return False
+    learned = refine_on_lasting(trainer, every.rows) if in_time else np.ones(len(every.rows))
+    if learned is None or not (in_time or trainer.refine(every.rows)):
+        return None
     rows = every.rows.astype(trainer.dtype, copy=False)
     scores = monitor.calibrate_on(rows, trainer, learned=learned)
     monitor.strangest.clear()
     monitor.strangest.add(rows, scores, every.numbers, trainer.n_samples + trainer.n_skipped)
-    return True
+    return every.numbers[learned == 0]

@@ -76,6 +76,8 @@ class TrainingRun(SourceReader):
         Whether rows are shuffled, and why.
     refined : bool
         Whether the model was refined on all rows at the end.
+    bursts : list of int
+        Numbers of rows without which it was refined, because they describe a single moment.
     bad : list of BadRow
         The first rows that were skipped.
     """
@@ -92,7 +94,7 @@ class TrainingRun(SourceReader):
     ) -> None:
         self.folder, self.options, self.stop, self.watcher = folder, options, stop, watcher
         self._folder_name = folder.resolve().name  # looked up once: rows are judged faster than that
-        self.order, self.refined = choose_order(source, settings, options), False
+        self.order, self.refined, self.bursts = choose_order(source, settings, options), False, list[int]()
         seed = options.seed if self.order.shuffled else None
         self.source = shuffle(source, seed)
         self.trainer: Trainer | None = None
@@ -221,7 +223,9 @@ class TrainingRun(SourceReader):
     def _refine(self, trainer: Trainer) -> None:
         if self._will_refine:
             every = gather(self._all_rows(), trainer, self.source.factor)
-            self.refined = every is not None and refine(trainer, self.monitor, every)
+            in_time = self.options.shuffle != "yes"
+            without = None if every is None else refine(trainer, self.monitor, every, in_time=in_time)
+            self.refined, self.bursts = without is not None, [] if without is None else without.tolist()
             if self.refined and self._ids is not None:
                 numbers = self.monitor.strangest.numbers.tolist()
                 ids = self._find_ids(set(numbers))
@@ -233,7 +237,8 @@ class TrainingRun(SourceReader):
 
     def _close(self, kind: str) -> None:
         if self.trainer is not None:
-            fields = {"bad_rows": self.progress.bad, "missing_rows": self.missing_rows, "refined": self.refined}
+            fields: dict[str, Any] = {"bad_rows": self.progress.bad, "missing_rows": self.missing_rows}
+            fields |= {"refined": self.refined, "burst_rows": len(self.bursts)}
             self._log.write(kind, self.trainer, **fields, **self._figures)
         self.save()
 

@@ -199,8 +199,11 @@ def _bank() -> npt.NDArray[np.float32]:
     bank = np.empty((len(LETTERS), len(_FONTS), _VARIANTS, side, side), np.float32)
     rng = np.random.default_rng(0)
     for f, name in enumerate(_FONTS):
+        path = folder / f"{name}.ttf"
+        if not path.exists():  # matplotlib before 3.11 has no cmti10
+            path = folder / "cmmi10.ttf"
         for v in range(_VARIANTS):
-            font = ImageFont.truetype(folder / f"{name}.ttf", int(rng.integers(21, 27)))
+            font = ImageFont.truetype(path, int(rng.integers(21, 27)))
             angle = float(rng.uniform(-10, 10))
             for k, letter in enumerate(LETTERS):
                 image = Image.new("L", (side, side))
