@@ -195,10 +195,12 @@ class TestRefinement:
         rows = rng.permutation(clusters(2000))
         rows[1000:1010] += 40.0
         run = finish(begin(tmp_path / "a", rows, {"n_components": 8}))
-        assert run.refined and run.bursts == list(range(1000, 1010))
+        assert run.refined
+        assert run.bursts == list(range(1000, 1010))
         assert [e["burst_rows"] for e in events.read(tmp_path / "a" / EVENTS) if e["kind"] == "end"] == [10]
         shuffled = finish(begin(tmp_path / "b", rows, {"n_components": 8}, shuffle="yes"))
-        assert shuffled.refined and shuffled.bursts == []
+        assert shuffled.refined
+        assert shuffled.bursts == []
         strange, learned = (r.trainer.mixture.log_prob(rows[1000:1010]).mean() for r in (run, shuffled))
         assert strange < learned - 10
 
