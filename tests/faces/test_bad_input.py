@@ -171,7 +171,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         r"tensor 'parameters.means' is float64 \(4, 3\); expected float64 \(9, 3\)",
     ),
     "wrong annealing": (change_header("trainer.annealing", {"heat": 1}), "damaged"),
-    "wrong shape": (change_tensor("parameters.scales", lambda a: a[:, :2]), r"tensor 'scales' has shape \(4, 2\)"),
+    "wrong shape": (change_tensor("parameters.scales", lambda a: a[:, :2]), r"'parameters.scales' is float64 \(4, 2\)"),
     "wrong pending": (change_tensor("pending.rows", lambda a: a[:, :1]), "pending rows have shape"),
     "nan": (change_tensor("parameters.means", lambda a: a * np.nan), "'parameters.means' .* not finite"),
     "negative scale": (change_tensor("parameters.scales", lambda a: -a), "'scales' holds values from -"),

@@ -30,6 +30,7 @@ class Rule(ABC, Generic[S]):
     --------
     A rule that moves each winner by a constant share of the way:
 
+    >>> import numpy as np
     >>> from dataclasses import dataclass
     >>> from streamgmm import Rule, StreamingGaussianMixture, register_rule
     >>> from streamgmm.core.rules import MomentState
@@ -43,9 +44,8 @@ class Rule(ABC, Generic[S]):
     ...         return MomentState.of(parameters, count=1 / self.rate)
     ...     def advance(self, state, parameters, work):
     ...         step = NaturalStep(growth=0.0, count_max=1 / self.rate, scale_bounds=work.bounds)
-    ...         return parameters.kind.natural_steps(
-    ...             parameters, state.moments, state.counts, state.received, work, step
-    ...         )
+    ...         own = (state.moments, state.counts, state.received)
+    ...         return parameters.kind.natural_steps(parameters, *own, work, step)
     ...     def learning_rate(self, state):
     ...         return self.rate
     >>> x = np.random.default_rng(0).normal(0.5, 0.3, (5000, 2))
