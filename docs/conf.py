@@ -31,7 +31,6 @@ exclude_patterns = ["_build", "templates", "inventories"]
 templates_path = ["templates"]
 default_role = "py:obj"
 nitpicky = True
-suppress_warnings = ["image.not_readable"]  # figures of the paper that are too large are not committed
 nitpick_ignore_regex = [("py:.*", r"(sklearn|scipy|river)\..*")]  # bases that newer releases document elsewhere
 
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]

@@ -287,7 +287,7 @@ class Rule(ABC, Generic[S]):
         parameters : Parameters
             The parameters of samples.
         frame : array of shape (12, D)
-            Location and unit of each feature; see `Samples`.
+            Location and unit of each feature; see ``Samples``.
         bounds : Bounds
             Bounds of scales.
         out : Parameters
