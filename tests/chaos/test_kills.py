@@ -105,7 +105,12 @@ def kill_and_resume_source(tmp_path: Path, source: Path | str, kills: int, *more
 
 
 ROWS = {"npy": 200_000, "csv": 30_000, "parquet": 100_000, "kafka": 40_000}
-KINDS = ["npy", "csv", "parquet", pytest.param("kafka", marks=pytest.mark.services)]
+KINDS = [
+    pytest.param("npy", marks=pytest.mark.soak),
+    "csv",
+    "parquet",
+    pytest.param("kafka", marks=pytest.mark.services),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -96,7 +96,12 @@ def test_the_rules_table(few_letters: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["initialisation", "clustering", "drift", pytest.param("figures", marks=pytest.mark.soak), "layers"]
+    "name",
+    [
+        "initialisation",
+        "drift",
+        *(pytest.param(n, marks=pytest.mark.soak) for n in ("clustering", "figures", "layers")),
+    ],
 )
 def test_tables(few_digits: Path, name: str) -> None:
     plan = quick_plan(few_digits, "mnist")

@@ -63,8 +63,13 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "compares fits on r
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("allow_nan", [False, True])
-@pytest.mark.parametrize("rule", ["sgd", "natural", "sem"])
+@pytest.mark.parametrize(
+    ("rule", "allow_nan"),
+    [
+        *(("natural", False), ("natural", True), ("sgd", True), ("sem", True)),
+        *(pytest.param(rule, False, marks=pytest.mark.soak) for rule in ("sgd", "sem")),
+    ],
+)
 def test_check_estimator(rule: str, allow_nan: bool) -> None:
     results = check_estimator(StreamingGaussianMixture(rule=rule, allow_nan=allow_nan), expected_failed_checks=SHUFFLED)
     assert {r["status"] for r in results} <= {"passed", "skipped", "xfail"}

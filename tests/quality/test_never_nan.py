@@ -34,7 +34,7 @@ def assert_sane(model: StreamingGaussianMixture, x: np.ndarray) -> None:
     assert np.isfinite([model.sigma_, model.trainer_.current().loss]).all()
 
 
-@pytest.mark.parametrize("annealing", [True, False])
+@pytest.mark.parametrize("annealing", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_thirty_thousand_features(rule: str, annealing: bool, scale: str) -> None:
     x = np.random.default_rng(0).random((300, 30_000), dtype=np.float32)
     assert_sane(mixture(64, rule=rule, period=50, annealing=annealing, scale=scale).fit(x), x[:20])
