@@ -58,7 +58,7 @@ def _lines(known: dict[str, Any]) -> list[tuple[str, str]]:
         ("missing", f"{gaps}; {known['dtype']}, {known['threads']} thread{'s' if known['threads'] > 1 else ''}"),
         ("seen", f"{known['samples']:,} samples, {known['rows_damped']:,} of them extreme; {state}"),
         ("threshold", f"unknown for {share}: {known['scores_known']:,} scores" if threshold is None
-         else f"{threshold:.6g} nats flags {share} ({known['scores_known']:,} recent scores)"),
+         else f"{threshold:.6g} nats flags at most {share} ({known['scores_known']:,} recent scores)"),
     ]  # fmt: skip
     if run is None:
         return lines
