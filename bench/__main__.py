@@ -7,10 +7,22 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from bench import alternatives, coupled, latency, page, report, single_rows, start_up, steps, streams, threads
+from bench import (
+    alternatives,
+    coupled,
+    curves,
+    latency,
+    memory,
+    page,
+    report,
+    single_rows,
+    start_up,
+    steps,
+    streams,
+    threads,
+)
 
 GROUPS = {
-    "memory": threads.memory,  # first, because it measures the peak of the whole process
     "limits": steps.limits,
     "abandoning": steps.abandoning,
     "batches": steps.batches,
@@ -23,6 +35,8 @@ GROUPS = {
     "rows": single_rows.rows_and_small_models,
     "latency": latency.through_pipes,
     "start": start_up.start_up,
+    "memory": memory.memory,
+    "costs": curves.costs,
     "page": page.page_cost,
     "race": alternatives.until_as_good,
 }
@@ -47,6 +61,8 @@ def main() -> None:
             with threadpool_limits(1):
                 tables += GROUPS[name](chosen.quick)
         report.write(tables, chosen.out)
+        if name == "costs":
+            curves.draw(tables[-1], chosen.out)
     print(f"Wrote report.md and report.json to {chosen.out}.")
 
 

@@ -22,6 +22,7 @@ ORDER = [
     "Raw data",
     "Sample by sample",
     "Until as good as batch EM",
+    "Cost of a pass",
     "Scoring",
     "Covariances that couple features",
     "Two threads",

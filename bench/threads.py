@@ -1,9 +1,8 @@
-"""Two threads against one, and memory."""
+"""Two threads against one."""
 
 from __future__ import annotations
 
 import copy
-import resource
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -72,31 +71,3 @@ def _pass(model: StreamingGaussianMixture, x: np.ndarray) -> Work:
         return float(len(x))
 
     return run
-
-
-def memory(quick: bool) -> list[Table]:
-    """Compare the peak memory that training adds with the size of parameters and chunk.
-
-    Parameters
-    ----------
-    quick : bool
-        Whether to measure one size only.
-    """
-    table = Table(
-        "Memory",
-        "Peak resident memory that training adds (natural rule, float32, chunks of 100 rows), and what is documented: "
-        "parameters and variances (3 arrays of K × D) and the chunk.",
-        ["K", "D", "stated, MB", "measured, MB"],
-    )
-    for components, features in ((64, 30_000),) if quick else ((64, 30_000), (256, 30_000)):
-        stated = (3 * components * features + 100 * features) * 4 / 1e6
-        x = np.zeros((100, features), np.float32)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        model = StreamingGaussianMixture(components, random_state=0)
-        rng = np.random.default_rng(0)
-        for _ in range(5):
-            rng.random(dtype=np.float32, out=x)
-            model.partial_fit(x)
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        table.add(components, features, stated, (after - before) / 1e3)
-    return [table]

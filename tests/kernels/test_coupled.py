@@ -15,7 +15,7 @@ from streamgmm.native import EMStep, NaturalStep, Samples, SGDStep, coupled, pad
 BOUNDS = (1e-4, 1e4)
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-9}
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-sizes = pytest.mark.parametrize("size", [(1, 1), (3, 5), (4, 16), (7, 33)])
+sizes = pytest.mark.parametrize("size", [(1, 1), (3, 5), (4, 16), (7, 33), (2, 70)])
 pytestmark = pytest.mark.usefixtures("width")
 
 
@@ -151,6 +151,36 @@ def test_natural_steps_of_full_covariances(dtype: type, size: tuple[int, int], b
         expected = eqc.blended_covariance(moved[j], 4.0 + w[:, j].sum(), *prior)
         inverse = np.linalg.inv(factors[j])
         np.testing.assert_allclose(inverse @ inverse.T, expected, rtol=5e-3 if dtype == np.float32 else 1e-8, atol=1e-3)
+
+
+@dtypes
+@pytest.mark.parametrize("size", [(3, 5), (6, 33), (9, 70)])
+@pytest.mark.parametrize("soft", [False, True])
+def test_full_steps_with_and_without_abandoning_agree_to_the_bit(
+    dtype: type, size: tuple[int, int], soft: bool
+) -> None:
+    k, d = size
+    found = []
+    for scan_all in (False, True):
+        rng = np.random.default_rng(11)
+        case = full_case(rng, size, dtype)
+        x = (case.means[rng.integers(k, size=60)] + rng.normal(0, 1, (60, d))).astype(dtype)
+        native, covariances = full_moments(
+            case, dtype, np.full(k, 5.0), np.repeat([[0.3], [1], [0.01], [0]], d, axis=1)
+        )
+        step = NaturalStep(0.5, 30.0, BOUNDS, False, scan_all, soft)
+        report = coupled.natural_steps(case.model, native, Samples(x), filters(ring(k), 0.01), step, np.zeros(k))
+        np.testing.assert_array_equal(covariances, covariances.swapaxes(1, 2))
+        found.append((report, covariances, case))
+    (near, near_moments, near_case), (full, full_moments_, full_case_) = found
+    np.testing.assert_array_equal(near.losses, full.losses)
+    np.testing.assert_array_equal(near.wins, full.wins)
+    np.testing.assert_array_equal(near_moments, full_moments_)
+    for name, buffer in near_case.buffers.items():
+        np.testing.assert_array_equal(buffer, full_case_.buffers[name])
+    assert near.terms_read[0] <= full.terms_read[0]
+    if d > 16 and not soft:
+        assert near.terms_read[0] < full.terms_read[0]
 
 
 @pytest.mark.parametrize("batch", [1, 5])

@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.core.settings import Settings
+from streamgmm.core.trainer import Trainer
+from streamgmm.engines import Serial
 from tests.conftest import assert_same_training, scales
 
 FEATURES = 5
@@ -60,6 +63,19 @@ def test_rows_and_chunks_mix(cuts: list[int], scored: bool) -> None:
         if scored:
             cut.score_samples(part[:1])
     assert_same_training(whole.trainer_, cut.trainer_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("more", [{}, {"reheat": True}, {"half_life": 400.0}], ids=str)
+@scales
+def test_prepared_steps_are_those_of_any_chunk(dtype: type, gaps: bool, more: dict[str, Any], scale: str) -> None:
+    x = stream(4000, dtype, gaps)
+    settings = Settings(6, allow_nan=gaps, scale=scale, **more)
+    plain, counted = (Trainer(settings, FEATURES, dtype, engine=Serial(), seed=0) for _ in range(2))
+    found, expected = plain.feed(x), counted.feed(x, shares=np.ones(len(x)))  # shares need steps that are not prepared
+    assert found == expected
+    assert_same_training(plain, counted)
 
 
 def test_a_detector_learns_rows_like_chunks() -> None:

@@ -43,18 +43,20 @@ def test_the_threshold_flags_the_share_that_was_asked_for(seed: int, count: int,
     outliers=st.floats(0.0, 0.02),
     away=st.floats(5.0, 300.0),
     share=st.sampled_from([0.01, 0.02, 0.05]),
+    caution=st.sampled_from([1.25, 2.0]),
 )
-def test_outliers(seed: int, count: int, outliers: float, away: float, share: float) -> None:
+def test_outliers(seed: int, count: int, outliers: float, away: float, share: float, caution: float) -> None:
     """[E44]"""
     rng = np.random.default_rng(seed)
     scores = -rng.chisquare(6, count)
     scores[: int(outliers * count)] -= away * rng.random(int(outliers * count))
-    expected, found = eq.end_of_outliers(scores, share), Reference.of(scores).threshold(share)
-    if expected is None:
-        assert (scores < found).sum() == int(share * (count + 1) * (1 + 1e-12))
-    else:
-        assert found == pytest.approx(expected, rel=1e-9)
-        assert share / 2 * (count + 1) <= (scores < found).sum() <= share * (count + 1)
+    expected, reference = eq.end_of_outliers(scores, share, caution), Reference.of(scores, None, caution)
+    evident = 0 if expected is None else int((scores < expected + 1e-9).sum())
+    assert reference.outlier_threshold(share) == pytest.approx(-np.inf if expected is None else expected, rel=1e-9)
+    flagged = int(share * (count + 1) * (1 + 1e-12))
+    if evident >= share / 2 * (count + 1):
+        flagged = evident
+    assert (scores < reference.threshold(share)).sum() == flagged
 
 
 def test_cross_validation() -> None:

@@ -85,11 +85,10 @@ def level_of(state: Annealing) -> npt.NDArray[np.float64]:
 
 def with_level(state: Annealing, level: npt.NDArray[np.float64]) -> Annealing:
     """Return the state after the kernel has smoothed."""
-    samples, *values, variance, baseline = level.tolist()
-    loss, top = (None if value != value else value for value in values)
-    return Annealing(
-        state.sigma, int(samples), loss, top, None if baseline != baseline else baseline, state.last, variance
-    )
+    samples, loss, top, variance, baseline = level.tolist()
+    if loss != loss or top != top or baseline != baseline:
+        loss, top, baseline = (None if value != value else value for value in (loss, top, baseline))
+    return Annealing(state.sigma, int(samples), loss, top, baseline, state.last, variance)
 
 
 def observe(
@@ -120,4 +119,7 @@ def check(schedule: Schedule, state: Annealing) -> tuple[Annealing, bool]:
     sigma = schedule.shrink * state.sigma if stationary else state.sigma
     if sigma < max(schedule.sigma_min, schedule.drop_below):
         sigma = schedule.sigma_min
-    return state._replace(sigma=sigma, last=state.loss), stationary
+    ended = Annealing(  # a tenth of the time of _replace
+        sigma, state.samples, state.loss, state.max_component, state.baseline, state.loss, state.variance
+    )
+    return ended, stationary

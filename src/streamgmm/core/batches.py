@@ -56,6 +56,16 @@ class PartialBatch:
         self._count += len(taken)
         return len(taken)
 
+    def borrow(self, rows: Floats, shares: Shares | None = None) -> int:
+        """Take rows without a copy, if there are none yet; return how many. ``own`` ends the loan."""
+        self._room, self._count = rows, len(rows)
+        self._shares = np.ones(len(rows)) if shares is None else shares[: len(rows)]
+        return len(rows)
+
+    def own(self) -> None:
+        """Copy rows that may have been borrowed."""
+        self._room, self._shares = self.rows.copy(), self.shares.copy()
+
     def clear(self) -> None:
         """Drop all samples."""
         self._count = 0

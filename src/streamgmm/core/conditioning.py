@@ -40,7 +40,7 @@ def impute_draws(parameters: Parameters, x: Numbers, n_draws: int, rng: np.rando
 
 
 def expect_each_feature(parameters: Parameters, x: Numbers) -> Expectation:
-    """[E29] Return what the other features of each row lead one to expect of each feature; a gap tells nothing."""
+    """[E29] Return what to expect of each feature given the other features of its row; a gap is no evidence."""
     kind, p = parameters.kind, parameters
     if not kind.couples_features:
         log_weights = np.log(np.maximum(p.weights, np.finfo(np.float64).tiny))

@@ -16,10 +16,11 @@ from streamgmm.core import annealing, drift
 from streamgmm.core.annealing import Annealing, Schedule, Smoothing
 from streamgmm.core.drift import DriftState
 from streamgmm.core.state import require_range
-from streamgmm.native import Steps, Tally, smooth_losses, sum_above
+from streamgmm.native import Steps, Tally, average_usage, smooth_losses, sum_above
 
 USAGE_SAMPLES = 50  # samples per component over which a component's share of wins is averaged
 LIVE_SHARE = 0.1  # of an even share: below it a component counts as dead
+ARRAYS = ("_wins", "_level", "_above", "usage")
 
 
 class Check(NamedTuple):
@@ -46,9 +47,12 @@ class Control:
         Number of components.
     """
 
+    _live: int | None = None  # known since the last check
+
     def __init__(self, schedule: Schedule, n_components: int) -> None:
         self.schedule = schedule
         self._smoothing = Smoothing.of(schedule)
+        self._level, self._above = np.empty(5), np.empty(4)
         self.annealing = annealing.start(schedule)
         self._drift = DriftState()
         self._wins = np.zeros(n_components, np.int64)
@@ -56,7 +60,7 @@ class Control:
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         """Take copies: joblib hands over large arrays as memory maps that cannot be written."""
-        vars(self).update(values, **{name: values[name].copy() for name in ("_wins", "_level", "_above")})
+        vars(self).update(values, **{name: values[name].copy() for name in ARRAYS})
 
     @property
     def annealing(self) -> Annealing:
@@ -65,7 +69,7 @@ class Control:
 
     @annealing.setter
     def annealing(self, state: Annealing) -> None:
-        self._annealing, self._level = state, annealing.level_of(state)
+        self._annealing, self._level[:] = state, annealing.level_of(state)
 
     @property
     def _drift(self) -> DriftState:
@@ -74,11 +78,11 @@ class Control:
 
     @_drift.setter
     def _drift(self, state: DriftState) -> None:
-        self._watched, self._above = state, drift.sums_of(state)
+        self._watched, self._above[:] = state, drift.sums_of(state)
 
     @property
     def tally(self) -> Tally:
-        """What single steps change here; it holds until the next check."""
+        """What single steps change here."""
         return Tally(self._level, self._above, self._wins, *self._smoothing)
 
     @property
@@ -94,7 +98,9 @@ class Control:
     @property
     def live(self) -> int:
         """Components that win at least a tenth of an even share of recent samples."""
-        return int(np.count_nonzero(self.usage >= LIVE_SHARE / len(self.usage)))
+        if self._live is None:
+            self._live = int(np.count_nonzero(self.usage >= LIVE_SHARE / len(self.usage)))
+        return self._live
 
     @property
     def samples_to_check(self) -> int:
@@ -111,18 +117,18 @@ class Control:
 
     def begin_check(self) -> bool:
         """Update usage and annealing; return whether σ has shrunk."""
-        total = int(self._wins.sum())
-        weight = min(1.0, total / (USAGE_SAMPLES * len(self.usage)))
-        self.usage = (1 - weight) * self.usage + weight * self._wins / total
-        self._wins[:] = 0
+        size = len(self._wins)
+        self._live = average_usage(self.usage, self._wins, USAGE_SAMPLES * size, LIVE_SHARE / size)
         self._annealing, shrunk = annealing.check(self.schedule, self.annealing)  # which leaves the level as it is
         return shrunk
 
     def detect_drift(self, moved: bool) -> bool:
-        """Return whether the stream has changed; if components have ``moved``, the loss may jump for that reason."""
-        self._drift, changed = drift.detect(self.schedule, self._drift, self.annealing)
-        if moved:
-            self._drift = DriftState()
+        """End a check: return whether the stream has changed.
+
+        If components have ``moved``, the loss may jump for that reason.
+        """
+        state, changed = drift.detect(self.schedule, self._drift, self._annealing)
+        self._drift = DriftState() if moved else state
         return changed
 
     def shift_losses(self, added: float) -> None:
@@ -141,18 +147,8 @@ class Control:
 
     def check(self, learning_rate: float, shrunk: bool, drift: bool, offset: float = 0.0) -> Check:
         """Return the current figures; ``offset`` is added to losses."""
-        now = self.annealing
-        loss, top = now.loss, now.max_component
-        return Check(
-            samples=self.samples,
-            loss=float("nan") if loss is None else loss + offset,
-            max_component=float("nan") if top is None else top + offset,
-            sigma=self.sigma,
-            learning_rate=learning_rate,
-            live=self.live,
-            shrunk=shrunk,
-            drift=drift,
-        )
+        samples, loss, top, *_ = self._level.tolist()  # NaN while unknown
+        return Check(int(samples), loss + offset, top + offset, self.sigma, learning_rate, self.live, shrunk, drift)
 
     def select(self, components: npt.NDArray[np.int64]) -> None:
         """Take the given components, in this order."""
@@ -160,7 +156,7 @@ class Control:
         usage = self.usage[components] / copies
         total = usage.sum()
         self.usage = usage / total if total > 0 else np.full(len(usage), 1 / len(usage))
-        self._wins = self._wins[components]
+        self._wins, self._live = self._wins[components], None
 
     def facts(self) -> dict[str, Any]:
         """Return everything but tensors as plain data."""

@@ -44,7 +44,7 @@ def sums_of(state: DriftState) -> npt.NDArray[np.float64]:
 def with_sums(state: DriftState, sums: npt.NDArray[np.float64]) -> DriftState:
     """Return the state after the kernel has summed."""
     _, steps, total, squares = sums.tolist()
-    return state._replace(steps=int(steps), total=total, squares=squares)
+    return DriftState(*state[:-3], int(steps), total, squares)
 
 
 def detect(schedule: Schedule, recent: DriftState, now: Annealing) -> tuple[DriftState, bool]:

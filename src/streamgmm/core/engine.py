@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from streamgmm.core.rules.base import Rule
     from streamgmm.core.rules.context import Context
 
+LARGEST_SAMPLE = {"f": 1e18, "d": 1e150}  # squares must stay finite
+
 
 @dataclass
 class Replica:
@@ -77,6 +79,8 @@ class Replica:
             )
         if frame is not None:
             validate_values(frame)
+            most = LARGEST_SAMPLE[parameters.dtype.char]
+            require_range("means, in units of the frame", parameters.means, -most, most)
         require_range("typical_loss", np.delete(typical, 1), 0.0, FARTHEST)
         require_range("typical_loss", typical[1], -FARTHEST, FARTHEST)
         state = self.state.restored(own)

@@ -34,6 +34,7 @@ CLIP = 10.0  # deviations, of the values that are not the usual one, up to which
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
 LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
 LARGEST_SUM = 1e100
+LARGEST_DEVIATION = 1e15  # of a feature in its frame, which follows every change
 LARGEST_COUNT = 1e17  # also of kurtosis, which is at most the number of values
 STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "doubts")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
@@ -69,7 +70,7 @@ class Frame:
     def start(cls, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Frame:
         """Return the frame that the first rows (N, D) suggest; NaN, extreme values and absurd rows are ignored."""
         count, unusual, mean, variance, kurtosis, sign, usual = np.hstack(
-            [_first_statistics(columns) for columns in blocks_without_absurd_rows(rows)]
+            [_first_statistics(known, usual) for known, usual in blocks_without_absurd_rows(rows)]
         )
         values = np.zeros((FRAME_ROWS, len(mean)), dtype)
         values[1], values[3] = sign, usual
@@ -290,25 +291,26 @@ class Frame:
         for name in STATISTICS:
             most = {"mean": LARGEST_MEAN, "variance": LARGEST_MEAN**2}.get(name, LARGEST_COUNT)
             require_range(f"frame.{name}", tensors[name], -most if name == "mean" else 0.0, most)
+        require_range("frame.unit, in deviations", np.abs(values[1]) * np.sqrt(own[3]), 0.0, LARGEST_DEVIATION)
         return cls(values, *own)
 
 
-def _first_statistics(known: Numbers) -> Numbers:
-    """Return statistics of the first rows (N, D): (7, D).
+def _first_statistics(known: Numbers, usual: Numbers) -> Numbers:
+    """Return statistics of the first rows (N, D) from their values, NaN where unknown, and usual values: (7, D).
 
     They are numbers of values and of unusual ones, mean, variance, kurtosis, sign of the first deviation, usual value.
     """
     there = ~np.isnan(known)
     count = there.sum(0).astype(np.float64)
-    some = np.maximum(count, 1)
-    mean = np.where(there, known, 0.0).sum(0) / some
-    away = np.where(there, known - mean, 0.0)
+    some, gaps = np.maximum(count, 1), bool((count < len(known)).any())
+    mean = (np.where(there, known, 0.0) if gaps else known).sum(0) / some
+    away = np.where(there, known - mean, 0.0) if gaps else known - mean
     variance = np.square(away).sum(0) / some
     variance[variance <= (ROUNDING["d"] * mean) ** 2] = 0.0
-    usual = usual_values(known)
-    mean = np.where((variance == 0) & ~np.isnan(usual), usual, mean)
-    unusual = ((known != usual) & there).sum(0)
-    away = np.where(there, known - mean, 0.0)
+    still = (variance == 0) & ~np.isnan(usual)
+    mean[still] = usual[still]
+    away[:, still] = np.where(there[:, still], known[:, still] - mean[still], 0.0)
+    unusual = ((known != usual) & there).sum(0) if gaps else (known != usual).sum(0)
     sign = np.ones(len(mean))
     if len(known):
         first = np.where(variance > 0, (away != 0).argmax(0), 0)
@@ -322,17 +324,7 @@ def validate_values(values: Floats) -> None:
     """Raise ValueError for values of a frame (12, D) that training cannot have made."""
     require_range("frame.shift", values[0], -LARGEST_MEAN, LARGEST_MEAN)
     require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
-    require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny))
+    largest = 1.001 * LARGEST_UNIT[values.dtype.char]  # rounded
+    require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny), largest)
     require_range("frame.activity", values[2], 0.0, 2.0)
     require_range("frame.clip", values[4], 1.0)
-
-
-def usual_values(rows: Numbers) -> Numbers:
-    """Return the median value of each column of rows (N, D), which more than half of them may share; NaN if none is."""
-    if not len(rows):
-        return np.full(rows.shape[1], np.nan)
-    ordered = np.sort(rows, axis=0)  # NaN comes last
-    count = (~np.isnan(rows)).sum(0)
-    low, high = (np.maximum((count - 1) // 2, 0), np.minimum(count // 2, len(rows) - 1))
-    column = np.arange(rows.shape[1])
-    return np.where(ordered[low, column] == ordered[high, column], ordered[low, column], np.nan)

@@ -276,7 +276,7 @@ class Mixture(MixtureView):
     ) -> list[list[Reason]]:
         """Return, for each row, the features that make it strange, most important first.
 
-        Each feature is judged by what the other features of the row lead one to expect ([E29]).
+        Each feature is compared with the value expected from the other features of the row ([E29]).
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ class Mixture(MixtureView):
     def impute(
         self, x: npt.ArrayLike, n_draws: int | None = None, rng: np.random.Generator | int | None = None
     ) -> FloatArray:
-        """[E42] Return rows (N, D) in which each NaN is replaced by what the other features lead one to expect.
+        """[E42] Return rows (N, D) in which each NaN is replaced by the value expected from the other features.
 
         Parameters
         ----------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.rows import pieces
+from streamgmm.core.rows import LIMITS, pieces
 from streamgmm.errors import DataWarning, Remedy
 from streamgmm.native import Floats
 
@@ -62,7 +62,7 @@ class Scaling:
 
     def apply(self, rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> Floats:
         """Scale rows (N, D) for the model."""
-        most = np.finfo(dtype).max / 100
+        most = min(np.finfo(dtype).max / 100, LIMITS[np.dtype(dtype)])
         return np.clip((rows - self.shift) * self.factor, -most, most).astype(dtype)
 
 
@@ -70,76 +70,144 @@ def without_extremes(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Replace extreme values by NaN."""
     if not len(rows):
         return rows
-    lowest, low, middle, high, highest = _quantiles(rows, (0.01, 0.25, 0.5, 0.75, 0.99))
-    away = np.abs(rows - middle)
+    middle, reach = _reaches(rows, np.sort(rows.T, axis=1))
+    return np.where(np.abs(rows - middle) > reach, np.nan, rows)
+
+
+def _reaches(
+    rows: npt.NDArray[Any], ordered: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the median of each column of rows (N, D), and how far from it values are extreme, both (D,).
+
+    ``ordered`` (D, N) holds the same columns, each in ascending order, NaN last.
+    """
+    lowest, low, middle, high, highest = _quantiles(ordered, (0.01, 0.25, 0.5, 0.75, 0.99))
     spread = np.where(high > low, high - low, highest - lowest)
-    same = np.flatnonzero(spread == 0)  # nearly all values are equal: look at the others
-    others = away[:, same]
-    (typical,) = _quantiles(np.where(others > 0, others, np.nan), (0.5,))
-    spread[same] = np.where(np.isnan(typical), 0.0, typical)
-    far = away > EXTREME * np.where(spread > 0, spread, np.inf)
-    return np.where(far, np.nan, rows)
+    same = np.flatnonzero((spread == 0) & _varies(ordered))  # nearly all values are equal: look at the others
+    if len(same):
+        others = np.abs(rows[:, same].T - middle[same, None])
+        (typical,) = _quantiles(np.sort(np.where(others > 0, others, np.nan), axis=1), (0.5,))
+        spread[same] = np.where(np.isnan(typical), 0.0, typical)
+    return middle, EXTREME * np.where(spread > 0, spread, np.inf)
 
 
-def blocks_without_absurd_rows(rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
+def _varies(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which columns may have different values; ``ordered`` (D, N) is as for ``_reaches``."""
+    return np.isnan(ordered[:, -1]) | (ordered[:, 0] < ordered[:, -1])
+
+
+class Block(NamedTuple):
+    """Some columns of rows (N, D), and which of their values are extreme: those of ``odd`` columns where ``far``."""
+
+    columns: slice
+    odd: npt.NDArray[np.int64]  # numbers within the block
+    far: npt.NDArray[np.bool_]  # (N, number of odd columns)
+    usual: npt.NDArray[np.float64]  # median that more than half of the values of a column may share, else NaN
+
+    @classmethod
+    def of(cls, rows: npt.NDArray[Any], columns: slice) -> Block:
+        """Look at some columns: each is sorted once, and values that cannot be extreme are not looked at again."""
+        some = rows[:, columns]
+        ordered = np.sort(some.T, axis=1)
+        middle, reach = _reaches(some, ordered)
+        last = _last_known(ordered)
+        highest = ordered[np.arange(len(ordered)), last]
+        odd = np.flatnonzero((middle - ordered[:, 0] > reach) | (highest - middle > reach))
+        far = np.abs(some[:, odd] - middle[odd]) > reach[odd]
+        return cls(columns, odd, far, usual_of(ordered, last))
+
+    def known(self, rows: npt.NDArray[Any], absurd: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        """Return the columns of rows with NaN in place of extreme values, and all over ``absurd`` rows (N,)."""
+        values = rows[:, self.columns].astype(np.float64, order="C")  # sums depend on the order in their last bit
+        if len(self.odd):
+            values[:, self.odd] = np.where(self.far, np.nan, values[:, self.odd])
+        values[absurd] = np.nan
+        return values
+
+
+def blocks_without_absurd_rows(
+    rows: npt.NDArray[Any],
+) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
     """Replace extreme values by NaN, and all values of rows that are extreme in half of the features that vary.
 
-    Where all other rows are equal, nothing tells that the values of such a row are extreme. Yield blocks of columns:
-    the whole would take several times the memory of the rows.
+    Where all other rows are equal, nothing tells that the values of such a row are extreme. Yield blocks of columns
+    with the usual value of each: the whole would take several times the memory of the rows.
     """
-    suspect = np.zeros(len(rows), np.bool_)
-    for columns in column_blocks(rows):
-        suspect |= _extreme(columns).any(1)
-    absurd = np.zeros(len(rows), np.bool_)
+    if not len(rows):
+        yield np.empty(rows.shape), np.full(rows.shape[1], np.nan)
+        return
+    blocks = [Block.of(rows, columns) for columns in column_blocks(rows)]
+    suspect, none = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    for block in blocks:
+        suspect |= block.far.any(1)
+    absurd = none
     if suspect.any() and not suspect.all():
         counts, features = np.zeros(len(rows), np.int64), 0
-        for columns in column_blocks(rows):
-            others = without_extremes(columns)[~suspect]
+        for block in blocks:
+            others = block.known(rows, none)[~suspect]
             varies = np.fmin.reduce(others) < np.fmax.reduce(others)  # false for features without any value
-            counts += _extreme(columns)[:, varies].sum(1)
+            counts += block.far[:, varies[block.odd]].sum(1)
             features += int(varies.sum())
         absurd = (counts >= 0.5 * features) & (features > 0)
-    for columns in column_blocks(rows):
-        known = without_extremes(columns)
-        known[absurd] = np.nan
-        yield known
+    for block in blocks:
+        known, usual = block.known(rows, absurd), block.usual
+        changed = slice(None) if absurd.any() else block.odd
+        usual[changed] = usual_values(known[:, changed])
+        yield known, usual
 
 
-def _extreme(columns: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    return np.isnan(without_extremes(columns)) & ~np.isnan(columns)
+def usual_values(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the median value of each column of rows (N, D), which more than half of them may share; NaN if none is."""
+    ordered = np.sort(rows.T, axis=1)  # NaN comes last
+    return usual_of(ordered, _last_known(ordered))
 
 
-def _quantiles(rows: npt.NDArray[np.float64], shares: tuple[float, ...]) -> list[npt.NDArray[np.float64]]:
-    """Return quantiles of each column of rows (N, D), ignoring NaN: many times as fast as those of NumPy."""
-    columns = np.sort(rows.T, axis=1)  # NaN comes last
-    last = np.maximum((~np.isnan(columns)).sum(1) - 1, 0)
-    each = np.arange(len(columns))
+def usual_of(ordered: npt.NDArray[Any], last: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the same of columns (D, N) in ascending order, with the number of the last value of each that is known."""
+    each = np.arange(len(ordered))
+    low, high = ordered[each, last // 2], ordered[each, (last + 1) // 2]
+    return np.where(low == high, low, np.nan).astype(np.float64)
+
+
+def _last_known(ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the number of the last value that is not NaN, 0 if all are: (D,), of columns (D, N) with NaN last."""
+    last = np.full(len(ordered), ordered.shape[1] - 1)
+    gaps = np.flatnonzero(np.isnan(ordered[:, -1]))
+    last[gaps] = np.maximum((~np.isnan(ordered[gaps])).sum(1) - 1, 0)
+    return last
+
+
+def _quantiles(ordered: npt.NDArray[Any], shares: tuple[float, ...]) -> list[npt.NDArray[np.float64]]:
+    """Return quantiles of columns (D, N) in ascending order, NaN last: many times as fast as those of NumPy."""
+    last, each = _last_known(ordered), np.arange(len(ordered))
     found = []
     for share in shares:
         place = share * last
         below = place.astype(np.int64)
-        low, high = columns[each, below], columns[each, np.minimum(below + 1, last)]
+        low, high = (ordered[each, at].astype(np.float64) for at in (below, np.minimum(below + 1, last)))
         found.append(low + (place - below) * (high - low))
     return found
 
 
 def may_hold_a_burst(rows: npt.NDArray[Any]) -> bool:
     """Return whether many values of a feature are so far from others that one kind of them may be a burst."""
-    return any(_may_hold_a_burst(columns) for columns in column_blocks(rows))
+    return any(_may_hold_a_burst(rows[:, columns]) for columns in column_blocks(rows))
 
 
-def column_blocks(rows: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield blocks of the columns of rows (N, D): what is computed for a block fits into the cache."""
+def column_blocks(rows: npt.NDArray[Any]) -> Iterator[slice]:
+    """Cut the columns of rows (N, D) into blocks: what is computed for a block fits into the cache."""
     for start in range(0, max(rows.shape[1], 1), BLOCK):
-        yield rows[:, start : start + BLOCK].astype(np.float64)
+        yield slice(start, start + BLOCK)
 
 
-def _may_hold_a_burst(rows: npt.NDArray[np.float64]) -> bool:
-    gaps = np.diff(np.sort(rows.T, axis=1), axis=1)
+def _may_hold_a_burst(rows: npt.NDArray[Any]) -> bool:
+    ordered = np.sort(rows.T, axis=1)
+    ordered = ordered[_varies(ordered)].astype(np.float64)
+    gaps = np.diff(ordered, axis=1)
     gaps[~(gaps > 0)] = np.inf
     smallest, width = gaps.min(1, initial=np.inf), gaps.sum(1, where=gaps < np.inf)
     wide = width > EXTREME * int(CORE * LEAST_DISTINCT) * smallest  # a core has so many gaps at least
-    return bool(wide.any()) and _is_divided(rows[:, wide])
+    return bool(wide.any()) and _is_divided(ordered[wide].T)
 
 
 def _is_divided(rows: npt.NDArray[np.float64]) -> bool:

@@ -15,6 +15,7 @@ from streamgmm.core.covariance import Bounds
 from streamgmm.core.engine import Replica
 from streamgmm.core.frame import Frame, Move
 from streamgmm.core.parameters import Parameters, logits_of
+from streamgmm.core.refinement import PARTS
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.rules.moments import MomentState, RegularisedState, cross_validated_losses
 from streamgmm.core.scaling import may_hold_a_burst
@@ -22,6 +23,7 @@ from streamgmm.core.state import require_range
 from streamgmm.native import Rows, Turn
 
 WARM_UP, LONGEST_WARM_UP = 200, 1600  # rows that are kept until the first frame is known; twice as many if in doubt
+SHORTEST_WARM_UP, MANY_NUMBERS = 50, 3_000_000  # fewer rows if they hold so many numbers: memory follows the model
 WIDE_BOUNDS = Bounds(1e-5, 1e5)  # of scales, in deviations of a feature, where a prior keeps them apart from zero
 LONGEST, RAREST = 1000, 10_000  # samples between two looks at the frame, and between two updates
 ALL_SUMMED = 4000  # samples after which only one step in SPARSE is summed in the frame
@@ -60,7 +62,7 @@ class Standardisation:
         self._smallest = 0.0 if precision_max is None else 1 / precision_max
         self.rule, self._bounds = rule, bounds_of_samples(rule)
         self._first = PartialBatch(n_features, dtype, LONGEST_WARM_UP)
-        self._enough = WARM_UP  # rows for a frame
+        self._enough = _warm_up(n_features)  # rows for a frame
         self._frame: Frame | None = None
         self._next_look = self._next_update = 0  # samples at which the frame is looked at again, and updated
         self._every = 1  # one step in so many is summed in the frame
@@ -79,6 +81,11 @@ class Standardisation:
         """What log-likelihoods of samples gain when they are expressed for rows."""
         return 0.0 if self._frame is None else self._frame.log_volume
 
+    @property
+    def every(self) -> int:
+        """One step in so many is summed in the frame."""
+        return self._every
+
     def turn(self, step: int) -> Turn:
         """Tell the kernel which steps to sum in the frame; ``step`` is the number of the next one."""
         return Turn(step, 1, self._every)
@@ -86,12 +93,21 @@ class Standardisation:
     def take(self, rows: Rows, factor: float, shares: Shares | None) -> int:
         """Keep rows until there are enough for a frame; return how many were taken."""
         taken = 0
+        if not len(self._first) and len(rows) >= self._enough and rows.dtype == self._first.rows.dtype:
+            taken = self._first.borrow(rows[: self._enough], shares)  # mostly they are all that is needed
+            self._doubt_burst()
         while taken < len(rows) and not self.ready:
             stop = taken + self._enough - len(self._first)
             taken += self._first.add(rows[taken:stop], factor, None if shares is None else shares[taken:stop])
-            if self.ready and self._enough < LONGEST_WARM_UP and may_hold_a_burst(self._first.rows):
-                self._enough *= 2
+            self._doubt_burst()
+        if not self.ready:
+            self._first.own()
         return taken
+
+    def _doubt_burst(self) -> None:
+        """Wait for more rows if those there are may hold a burst."""
+        if self.ready and self._enough < LONGEST_WARM_UP and may_hold_a_burst(self._first.rows):
+            self._enough *= 2
 
     @property
     def ready(self) -> bool:
@@ -132,6 +148,7 @@ class Standardisation:
             rows, shares = self._first.rows, self._first.shares
             self._first = PartialBatch(width, dtype, LONGEST_WARM_UP)
             self._first.add(np.pad(rows, ((0, 0), (0, more)), constant_values=np.nan), 1.0, shares)
+            self._wait_longer(width)
             return
         assert main.frame is not None
         self._frame.values = main.frame
@@ -157,7 +174,9 @@ class Standardisation:
         share = frame.unusual_share
         heavy = np.where(share > 0.5, HEAVY_TAILED * (frame.kurtosis - 1), 0.0)  # that of rare values says no more
         weight = np.where(frame.varies, np.maximum(1.0, np.maximum(UNUSUAL / share, heavy)), LOCKED)
-        added = np.where(frame.varies, self.rule.reg_covar * _variances_within(main), 0.0)
+        added = np.zeros(len(share))
+        if self.rule.reg_covar > 0:
+            added = np.where(frame.varies, self.rule.reg_covar * _variances_within(main), 0.0)
         kind.set_prior(state.prior, [expected, weight, added, np.where(frame.varies, smallest, 0.0)])
 
     def update(self, main: Replica, control: Control) -> None:
@@ -190,8 +209,8 @@ class Standardisation:
         self._set_prior(main, np.zeros(len(self._frame.mean), np.bool_) if move is None else move.fresh)
 
     def _apply(self, main: Replica, move: Move) -> None:
-        old, kind, rule = main.parameters, main.parameters.kind, self.rule
-        tensors = kind.reframe(old.tensors, move.shift, move.factor)
+        tensors, kind, rule = main.parameters.tensors, main.parameters.kind, self.rule
+        kind.reframe(tensors, move.shift, move.factor)
         state = rule.reframed(main.state, kind, move.shift, move.factor)
         if move.fresh.any():
             kind.forget_features(tensors, move.fresh)
@@ -200,8 +219,9 @@ class Standardisation:
                 rule.on_new_features(state)
         if rule.holds_scales(main.state):  # scales are a choice then, not an estimate
             for name, values in kind.initial(tensors["means"], None, HELD_PRECISION).items():
-                tensors[name][...] = values
-        main.parameters, main.state = old.with_tensors(tensors), state
+                if name != "means":
+                    tensors[name][...] = values
+        main.state = state
         kind.clip(main.parameters, self._bounds)
 
     def refine(self, main: Replica, control: Control, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
@@ -211,30 +231,30 @@ class Standardisation:
         before = self._frame.log_volume
         # all rows are known: nothing needs to be doubted or clipped
         self._follow(main, control, self._frame.measure(rows), before)
-        self._add_variance(main, 0.0)
+        self._add_variance(main)
         samples = self._frame.samples_of_rows(rows)
         done = self.rule.refine(main.state, main.parameters, samples, counts, self._bounds)
-        self._add_variance(main, self.rule.reg_covar)  # of what features vary within components at last
+        self._add_variance(main)  # of what features vary within components at last
         return done
 
-    def _add_variance(self, main: Replica, share: float) -> None:
+    def _add_variance(self, main: Replica) -> None:
         """[E24] Set what is added to all variances: a share of those within components."""
         state, p = main.state, main.parameters
         if not isinstance(state, MomentState) or not isinstance(state, RegularisedState):
             return
         if state.prior is not None and self.rule.reg_covar > 0:
             expected, weight, _, smallest = state.prior.rows[:, : p.n_features]
-            added = np.where(weight < LOCKED, share * _variances_within(main), 0.0)
+            added = np.where(weight < LOCKED, self.rule.reg_covar * _variances_within(main), 0.0)
             p.kind.set_prior(state.prior, [expected, weight, added, smallest])
             p.kind.set_from_moments(p, state.moments, self._bounds, range(len(p)), state.prior)
 
-    def cross_validated_losses(self, main: Replica, rows: Rows, counts: Any) -> Any:
+    def cross_validated_losses(self, main: Replica, rows: Rows, counts: Any, parts: int = PARTS) -> Any:
         """[E31] Return what each of all rows loses if a fifth of them is left out, (N,); None if that is not known."""
         if self._frame is None or not isinstance(main.state, RegularisedState):
             return None
         samples = self._frame.samples_of_rows(rows).astype(main.parameters.dtype)
         sheet = Sheet(samples, np.ones(len(rows)) if counts is None else np.asarray(counts, np.float64))
-        return cross_validated_losses(main.state, main.parameters, sheet, self._bounds)
+        return cross_validated_losses(main.state, main.parameters, sheet, self._bounds, parts)
 
     def answer(self, main: Replica, context: Context) -> Parameters:
         """Return parameters in the units of the rows, with the variances that components really have."""
@@ -293,8 +313,18 @@ class Standardisation:
             self._frame = Frame.restored(main.frame, own)
         else:
             self._first.restore(tensors["first.rows"], tensors["first.shares"])
-            while self.ready or len(self._first) > self._enough:  # rows that were enough would not wait
-                self._enough *= 2
+            self._wait_longer(main.parameters.n_features)
+
+    def _wait_longer(self, n_features: int) -> None:
+        """Settle for how many rows those that wait do so: rows that were enough would not."""
+        self._enough = _warm_up(n_features)
+        while len(self._first) >= self._enough:
+            self._enough *= 2
+
+
+def _warm_up(n_features: int) -> int:
+    """Return how many rows make a first frame, if they are not in doubt."""
+    return max(SHORTEST_WARM_UP, min(WARM_UP, MANY_NUMBERS // n_features))
 
 
 def _variances_within(main: Replica) -> npt.NDArray[np.float64]:

@@ -162,6 +162,9 @@ class Trainer(TrainingRows):
             checks += self._advance(self._samples(self._pending.rows, shares=self._pending.shares), reports)
             self._pending.clear()
         whole = len(rows) - (len(rows) - start) % self.batch_size
+        if shares is None and reports is None and (plain := self._learn_plain(rows[start:whole])) is not None:
+            checks += plain
+            start = whole
         while start < whole:
             stop = min(whole, start + self._samples_to_check())
             some = None if shares is None else shares[start:stop]
@@ -238,6 +241,7 @@ class Trainer(TrainingRows):
         return [self._check()] if self._control.observe(steps, samples.batch_size) else []
 
     def _check(self) -> Check:
+        steps = self._row_steps
         self._forget()
         shrunk = self._control.begin_check()
         context, moved = self._context(shrunk), False
@@ -248,6 +252,8 @@ class Trainer(TrainingRows):
         if changed:
             self._end_round()
             self._respond_to_drift()
+        if steps:
+            self._renew_steps(steps)
         return self._control.check(self.learning_rate, shrunk, changed, self._offset)
 
     def _check_rule(self, context: Context) -> bool:

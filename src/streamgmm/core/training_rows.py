@@ -1,8 +1,9 @@
-"""Single rows: what stays the same until the next check is prepared once, because it takes longer than to learn one."""
+"""Rows one by one, or few features: what stays the same is prepared once, as that takes longer than to learn a row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from streamgmm.core.covariance import Work
 from streamgmm.core.grid import Grid, filters
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.training_rounds import TrainingRounds
-from streamgmm.native import Rows, Samples
+from streamgmm.native import Rows, Samples, adjacent
 
 NO_CHECKS: Sequence[Check] = ()
+FEW_FEATURES = 128  # from so many on, chunks are learned by steps that abandon components early
 
 
 class TrainingRows(TrainingRounds):
-    """The part of a `Trainer` that learns plain rows one by one."""
+    """The part of a `Trainer` that learns plain rows by prepared steps."""
 
     grid: Grid
     refined: bool
@@ -36,20 +38,30 @@ class TrainingRows(TrainingRounds):
         row : array of shape (1, D)
             The row.
         """
-        steps = self._row_steps
+        steps = self._row_steps or self._prepare_rows()
         if not steps:
-            if steps is not None or self.warming_up:
-                return None
-            steps = self._row_steps = self._prepare_rows() or False
-            if not steps:
-                return None
-        left = steps.learn(row)
-        if left < 0:
+            return None
+        due = steps.learn(row)
+        if due < 0:
             return None
         self.refined = self._row_answer_holds = False
         if self._standard is not None:
             self._answer = None
-        return NO_CHECKS if left else [self._check()]
+        return [self._check()] if due else NO_CHECKS
+
+    def _learn_plain(self, rows: Rows) -> list[Check] | None:
+        """Learn rows that need nothing but prepared steps, and return the checks that fell due.
+
+        Return None, and leave the training as it is, if other steps can or must be taken.
+        """
+        if self.n_features >= FEW_FEATURES or rows.dtype != self.dtype or not self._prepare_rows():
+            return None
+        rows, start, checks = adjacent(rows, self.dtype), 0, list[Check]()
+        while start < len(rows):
+            start, due = (self._row_steps or self._prepare_rows()).learn_rows(rows, start)
+            if due:
+                checks.append(self._check())
+        return checks
 
     def score_row(self, row: Any) -> tuple[float, float, int] | None:
         """Return log-likelihood, score of the best component and its number for one plain row, as ``mixture`` does.
@@ -77,12 +89,26 @@ class TrainingRows(TrainingRounds):
         return kept
 
     def _prepare_rows(self) -> Any:
-        """Return prepared steps; None if this training can never have any."""
-        if self.batch_size > 1 or not self.engine.at_once:
-            return None
-        none = self._samples(np.empty((0, self.n_features), self.dtype))
-        work = Work(none, filters(self.grid, self.sigma), self._bounds, self._control.tally)
-        return self.rule.prepare(self._main.state, self._main.parameters, work)
+        """Return prepared steps; None if there are none yet, False if this training can never have any."""
+        if self._row_steps is not None or self.warming_up:
+            return self._row_steps
+        self._row_steps = False
+        if self.batch_size == 1 and self.engine.at_once:
+            none = self._samples(np.empty((0, self.n_features), self.dtype))
+            work = Work(none, filters(self.grid, self.sigma), self._bounds, self._control.tally)
+            self._row_steps = self.rule.prepare(self._main.state, self._main.parameters, work) or False
+            self._row_steps_use = self._used_by_steps()
+        return self._row_steps
+
+    def _used_by_steps(self) -> tuple[Any, ...]:
+        every = 1 if self._standard is None else self._standard.every
+        return self._main.parameters, self._main.state, self._main.frame, self.sigma, every
+
+    def _renew_steps(self, steps: Any) -> None:
+        """Keep prepared steps after a check, if it has changed nothing that they cannot follow."""
+        same = all(map(is_, self._row_steps_use, self._used_by_steps()))
+        if same and self.rule.renew(self._main.state, steps):
+            self._row_steps = steps
 
     def _samples(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> Samples:
         gaps = bool(self.settings.allow_nan)

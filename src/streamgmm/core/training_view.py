@@ -15,12 +15,19 @@ from streamgmm.core.control import Check, Control
 from streamgmm.core.engine import Engine, Replica
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.refinement import PARTS
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.settings import Settings
 from streamgmm.core.standardisation import Standardisation
 from streamgmm.native import Rows
 
-KEPT = ("_answer", "_row_answer", "_row_answer_holds", "_row_steps")  # to save time, until the training changes
+KEPT = (
+    "_answer",
+    "_row_answer",
+    "_row_answer_holds",
+    "_row_steps",
+    "_row_steps_use",
+)  # to save time, until the training changes
 
 
 class TrainingView(ABC):
@@ -38,6 +45,7 @@ class TrainingView(ABC):
     _row_answer: Mixture | None = None  # the same for single rows: nobody else sees it, and it is written to
     _row_answer_holds: bool = False
     _row_steps: Any = None  # prepared steps of single rows; None if there are none yet, False if there never are any
+    _row_steps_use: tuple[Any, ...] = ()  # what they were prepared with
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in KEPT}
@@ -110,7 +118,7 @@ class TrainingView(ABC):
             raise ValueError("the snapshot holds numbers that no covariance has")
 
     def cross_validated_scores(
-        self, rows: Rows, counts: npt.NDArray[np.float64] | None = None
+        self, rows: Rows, counts: npt.NDArray[np.float64] | None = None, parts: int = PARTS
     ) -> npt.NDArray[np.float64]:
         """Return the log-likelihood that rows would have if they had not been learned, after refinement: (N,).
 
@@ -122,9 +130,13 @@ class TrainingView(ABC):
             All rows, on which the model was refined.
         counts : array of shape (N,) or None, default=None
             How often each counts.
+        parts : int, default=100
+            Into how many parts a long file is cut; the rows of a part are left out together.
         """
         scores = self.mixture.scores(rows).log_likelihood
-        lost = None if self._standard is None else self._standard.cross_validated_losses(self._main, rows, counts)
+        if self._standard is None:
+            return scores
+        lost = self._standard.cross_validated_losses(self._main, rows, counts, parts)
         return scores if lost is None else scores - lost
 
     @property
@@ -196,7 +208,7 @@ class TrainingView(ABC):
     @property
     def usage(self) -> npt.NDArray[np.float64]:
         """Share of recent samples that each component has won, (K,)."""
-        return self._control.usage
+        return self._control.usage.copy()
 
     @property
     def finished(self) -> bool:

@@ -29,7 +29,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
 
     The threshold ``offset_`` belongs to the model as it is. ``fit`` takes it from all its rows, each scored as if it
     had not been learned, and does not learn the strangest rows, a share ``contamination`` of all (at most 5 %).
-    ``partial_fit`` keeps a uniform sample of at most 2000 rows, which is scored by the present model as the stream
+    ``partial_fit`` keeps a uniform sample of at most 2000 rows, which is scored by the current model as the stream
     grows and whenever it changes.
 
     Parameters
@@ -40,7 +40,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         ``Natural(reg_covar=0.05)`` (0.001 where covariances couple features): narrow components make good densities,
         but rank anomalies poorly. To choose yourself, give the mixture a rule object.
     contamination : float, default=0.01
-        Share of typical rows to flag, within (0, 0.5). If at least half of that share are evident outliers, the
+        Share of typical rows to flag, within (0, 0.5). If at least a tenth of that share are evident outliers, the
         threshold separates these from the others, and flags no more.
 
     Attributes
@@ -340,7 +340,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         return (self.contamination, self.mixture, None if self.mixture is None else fixed_values(self.mixture))
 
     def _learn_row(self, X: Any) -> bool:
-        """Learn one plain row as ever; return False for everything else, which needs all checks."""
+        """Learn one plain row as usual; return False for everything else, which needs all checks."""
         if vars(self).get("_checked") != self._parameters:
             return False
         with lock_of(self.mixture_):

@@ -173,7 +173,7 @@ class FittedMixture:
         return self.mixture_.sample(n_samples, np.random.default_rng(seed_of(self.random_state)))
 
     def impute(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return rows in which each NaN is replaced by what the other features lead one to expect: (N, D).
+        """Return rows in which each NaN is replaced by the value expected from the other features: (N, D).
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class FittedMixture:
             return trainer.score_row(row)
 
     def _learn_row(self, X: Any) -> Sequence[Check] | None:
-        """Learn one plain row as ever, and return the check that fell due, if any; None for everything else."""
+        """Learn one plain row as usual, and return the check that fell due, if any; None for everything else."""
         found = self._plain_row(X)
         if found is None or self.engine is not None or fixed_values(self) != self._begun_with:
             return None

@@ -94,9 +94,9 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         Passes of ``fit`` over its data. ``"auto"`` makes as many as the data need: hundreds for a hundred rows, one for
         a million. If there are few rows, batch EM then refines the result (``"natural"`` with ``scale="auto"``).
     shuffle : bool, default=True
-        Whether each pass of ``fit`` takes the rows in random order. ``partial_fit`` takes them as they come.
+        Whether each pass of ``fit`` takes the rows in random order. ``partial_fit`` keeps their order.
     n_jobs : int or None, default=None
-        Number of threads; None is one, -1 all cores. As many replicas learn side by side and are merged at every check,
+        Number of threads; None is one, -1 all cores. That many replicas learn in parallel and are merged at checks,
         so the result of training depends on this number (and on nothing else); answers do not. The number of replicas
         is fixed when training begins: a later change affects answers only.
     engine : RayEngine or None, default=None

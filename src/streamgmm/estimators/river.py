@@ -26,7 +26,7 @@ from streamgmm.estimators.validation import refuse_unfit
 try:
     from river import base
 except ImportError as problem:
-    raise MissingExtraError("The river face requires river", "river") from problem
+    raise MissingExtraError("The river estimators require river", "river") from problem
 
 AnomalyDetector: Any = (  # it has moved between versions of river
     base.AnomalyDetector if hasattr(base, "AnomalyDetector") else import_module("river.anomaly.base").AnomalyDetector

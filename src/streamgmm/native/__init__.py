@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.native import _native
-from streamgmm.native._native import use_width, width, widths
+from streamgmm.native._native import average_usage, move_weights, upper_median, use_width, width, widths
 
 __all__ = [
     "FRAME_ROWS",
@@ -33,11 +33,15 @@ __all__ = [
     "Turn",
     "adjacent",
     "aligned_copy",
+    "average_usage",
     "copy_rows",
     "first_unfit_row",
+    "move_weights",
     "padded",
+    "rows_of_columns",
     "smooth_losses",
     "sum_above",
+    "upper_median",
     "use_width",
     "width",
     "widths",
@@ -282,3 +286,18 @@ def copy_rows(values: list[bytes], out: npt.NDArray[np.uint8]) -> None:
     IN values, each as long as a row; OUT out (N, width).
     """
     _native.copy_rows(values, out)
+
+
+def rows_of_columns(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return columns of numbers (N,) as rows (N, D), in a type that holds all.  IN columns.
+
+    >>> rows_of_columns([np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+    array([[1., 3.],
+           [2., 4.]])
+    """
+    dtype = np.result_type(*{column.dtype for column in columns})
+    if dtype not in (np.float32, np.float64):
+        return np.stack(columns, axis=1)
+    rows = np.empty((len(columns[0]), len(columns)), dtype)
+    _native.copy_columns([np.ascontiguousarray(column, dtype) for column in columns], rows)
+    return rows

@@ -12,6 +12,8 @@
 #include "low_rank/bindings.h"
 #include "shared/annealing.h"
 #include "shared/arrays.h"
+#include "shared/columns.h"
+#include "shared/control.h"
 
 using namespace nb::literals;
 using namespace streamgmm;
@@ -35,6 +37,22 @@ void sum_losses_above(Vector state, Vector losses) {
     sum_above(state.data(), losses.data(), losses.shape(0));
 }
 
+std::size_t average_usage_of(Vector usage, Counts wins, double memory, double live) {
+    require(usage.shape(0) == wins.shape(0), "usage and wins differ in length");
+    return average_usage(usage.data(), wins.data(), usage.shape(0), memory, live);
+}
+
+void move_weights_of(Vector weights, Vector received, Vector since, double total, double rate) {
+    require(weights.shape(0) == received.shape(0) && weights.shape(0) == since.shape(0),
+            "weights, received and since differ in length");
+    move_weights(weights.data(), received.data(), since.data(), weights.shape(0), total, rate);
+}
+
+double upper_median_of(Vector values) {
+    require(values.shape(0) > 0, "there must be at least one number");
+    return upper_median(values.data(), values.shape(0));
+}
+
 void copy_rows(const nb::list &values, Padded<std::uint8_t> out) {
     const std::size_t rows = out.shape(0), width = out.shape(1);
     require(nb::len(values) == rows, "values and rows differ in number");
@@ -47,6 +65,19 @@ void copy_rows(const nb::list &values, Padded<std::uint8_t> out) {
     }
     nb::gil_scoped_release unlocked;
     loops().copy_rows(from.data(), rows, width, out.data());
+}
+
+template <class T> void copy_columns(const nb::list &columns, Padded<T> out) {
+    require(nb::len(columns) == out.shape(1), "columns and features differ in number");
+    std::vector<nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>> alive(nb::len(columns));
+    std::vector<const T *> from(alive.size());
+    for (std::size_t i = 0; i < alive.size(); ++i) {
+        require(nb::try_cast(columns[i], alive[i], false), "columns must be adjacent numbers of the type of the rows");
+        require(alive[i].shape(0) == out.shape(0), "columns and rows differ in length");
+        from[i] = alive[i].data();
+    }
+    nb::gil_scoped_release unlocked;
+    columns_to_rows(from.data(), from.size(), out.shape(0), out.data());
 }
 
 template <class T> std::int64_t first_unfit_row(Numbers<T> x, double limit, bool gaps) {
@@ -80,6 +111,7 @@ template <class T> void bind_shared(nb::module_ &m, const char *samples) {
              "frame"_a.noconvert().none(), "first"_a = 0, "apart"_a = 1, "every"_a = 1);
     m.def("first_unfit_row", &first_unfit_row<T>, "x"_a.noconvert(), "limit"_a, "gaps"_a,
           "Index of the first row with a magnitude beyond the limit, or with NaN unless gaps are allowed; else -1.");
+    m.def("copy_columns", &copy_columns<T>, "columns"_a, "out"_a.noconvert());
     m.def("read_all", &read_all<T>, "values"_a.noconvert(), "times"_a, "For benchmarks: read an array.");
     m.def("rewrite_all", &rewrite_all<T>, "values"_a.noconvert(), "times"_a,
           "For benchmarks: read and write an array.");
@@ -103,6 +135,10 @@ NB_MODULE(_native, m) {
     bind_low_rank(m);
     bind_smooth_losses(m);
     m.def("sum_above", &sum_losses_above, "state"_a.noconvert(), "losses"_a.noconvert());
+    m.def("average_usage", &average_usage_of, "usage"_a.noconvert(), "wins"_a.noconvert(), "memory"_a, "live"_a);
+    m.def("move_weights", &move_weights_of, "weights"_a.noconvert(), "received"_a.noconvert(), "since"_a.noconvert(),
+          "total"_a, "rate"_a);
+    m.def("upper_median", &upper_median_of, "values"_a.noconvert());
     nb::class_<TallyArrays>(m, "Tally", "What the control of a training keeps of losses.")
         .def(nb::init<Vector, Vector, double, double, bool, double>(), "level"_a.noconvert(), "above"_a.noconvert(),
              "period"_a, "opening"_a, "robust"_a, "farthest"_a);

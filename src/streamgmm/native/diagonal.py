@@ -146,16 +146,19 @@ def natural_rows(
     tally: Tally,
     limit: float,
 ) -> Any:
-    """Prepare natural-gradient steps of single rows. They live in the given arrays as long as nothing else changes.
+    """Prepare natural-gradient steps of one row each. They live in the given arrays as long as nothing else changes.
 
     As ``natural_steps``, for ``samples`` without rows, and INOUT tally. ``learn(row)`` of the result takes one row
-    (1, D) within ±limit. It returns how many rows are left until the next check, or -1 if it has not learned the row,
-    because it is not plain: of another type or shape, with numbers that cannot be learned, or with gaps alone.
+    (1, D) within ±limit. It returns 1 if a check is due, else 0, or -1 if it has not learned the row, because it is not
+    plain: of another type or shape, with numbers that cannot be learned, or with gaps alone. ``learn_rows(rows,
+    first)`` learns rows (N, D) that are known to be plain, from number ``first`` on, up to the next check; it returns
+    the number of the next row, and whether a check is due. It abandons nothing early, which pays where there are many
+    features. ``adapt(growth, count_max, hold_scales)`` changes what a check may change.
     """
     rows, _ = batches(model, samples, received)
     growth, count_max, (scale_min, scale_max), hold_scales, scan_all, soft = step
-    losses, max_components, terms_read = np.empty(1), np.empty(1), np.zeros(1, np.int64)
     level, above, wins, period, opening, robust, farthest = tally
+    losses, max_components, terms_read = np.empty(int(period)), np.empty(int(period)), np.zeros(1, np.int64)
     return _ROW_STEPS[type(model)](
         model,
         _MOMENTS[type(model)](*moments),

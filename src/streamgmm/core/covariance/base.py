@@ -278,7 +278,7 @@ class Covariance(ABC):
         raise ValueError(f"covariance_type={self.name!r} does not support scale='auto'; use scale='none'.")
 
     def reframe(self, tensors: Tensors, shift: npt.NDArray[Any], factor: npt.NDArray[Any]) -> Tensors:
-        """[E23] Return tensors of parameters or moments of samples that became (z − shift)·factor."""
+        """[E23] Move tensors of parameters or moments to samples that became (z − shift)·factor, in place."""
         raise ValueError(f"covariance_type={self.name!r} does not support scale='auto'; use scale='none'.")
 
     def forget_features(self, tensors: Tensors, features: npt.NDArray[np.bool_]) -> Tensors:

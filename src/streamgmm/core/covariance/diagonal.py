@@ -63,7 +63,8 @@ class Diagonal(Covariance):
         self, means: npt.NDArray[Any], precisions: npt.ArrayLike | None, precision_max: float
     ) -> dict[str, npt.NDArray[Any]]:
         if precisions is None:
-            return {"means": means, "scales": np.full(means.shape, precision_max**0.5, means.dtype)}
+            scale = np.array(precision_max**0.5, means.dtype)
+            return {"means": means, "scales": np.broadcast_to(scale, means.shape)}  # which takes no memory
         values = np.asarray(precisions)
         if values.shape != means.shape:
             raise ValueError(f"precisions have shape {values.shape}; expected {means.shape}.")
@@ -144,7 +145,10 @@ class Diagonal(Covariance):
 
     def start_moments(self, parameters: Parameters) -> Tensors:
         layout = self.moment_layout(parameters.n_features)
-        return Tensors(layout, {"variances": 1 / parameters["scales"] ** 2}, parameters.dtype)
+        moments = Tensors(layout, {"variances": parameters["scales"]}, parameters.dtype)
+        variances = moments["variances"]
+        np.divide(1, np.square(variances, out=variances), out=variances)
+        return moments
 
     def sgd_steps(self, parameters: Parameters, work: Work, step: SGDStep) -> Steps:
         return diagonal.sgd_steps(parameters.native, work.samples, work.filters, step)
@@ -247,19 +251,21 @@ class Diagonal(Covariance):
         tensors["scales"][:, features] = np.sqrt(2 * np.pi)
 
     def reframe(self, tensors: Tensors, shift: npt.NDArray[Any], factor: npt.NDArray[Any]) -> Tensors:
-        moves = np.flatnonzero((shift != 0) | (factor != 1))  # often few: the others are left as they are
-        shift, factor, moved = shift[moves], factor[moves], tensors.copy()
-        with np.errstate(divide="ignore"):
-            changed = {
-                "means": lambda values: (values - shift) * factor,
-                "scales": lambda values: np.where(factor == 0, values, values / np.abs(factor)),
-                "variances": lambda values: values * factor**2,
-            }
+        moves: Any = np.flatnonzero((shift != 0) | (factor != 1))  # often few: the others are left as they are
+        if 4 * len(moves) > len(shift):
+            moves = slice(None)
+        most, size = np.finfo(tensors.dtype).max, np.abs(np.where(factor == 0, 1.0, factor))
+        with np.errstate(over="ignore"):  # scales are clipped to their bounds
+            numbers = (shift, factor, np.minimum(size**-1.0, most), np.minimum(np.square(factor), most))
+            away, by, inverse, squared = (values[moves].astype(tensors.dtype) for values in numbers)
             for name in tensors.layout:
-                values = moved[name]
+                values = tensors[name]
                 for part in row_blocks(values):
-                    values[part, moves] = changed[name](values[part, moves].astype(np.float64))
-        return moved
+                    if name == "means":
+                        values[part, moves] = (values[part, moves] - away) * by
+                    else:
+                        values[part, moves] *= inverse if name == "scales" else squared
+        return tensors
 
     def set_components(
         self, parameters: Parameters, statistics: Statistics, components: npt.NDArray[np.int64], bounds: Bounds

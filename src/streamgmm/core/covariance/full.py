@@ -220,7 +220,8 @@ class Full(Coupled):
                 values[name] = scaled if _is_lower(old) else spectral_factors(scaled)
             else:
                 values[name] = old
-        return Tensors(tensors.layout, values, tensors.dtype)
+        tensors.assign(Tensors(tensors.layout, values, tensors.dtype))
+        return tensors
 
     def set_moments(self, moments: Tensors, component: int, rows: Floats, weights: npt.NDArray[np.float64]) -> None:
         away = (rows - np.average(rows, axis=0, weights=weights)).astype(np.float64)

@@ -280,7 +280,8 @@ class LowRank(Coupled):
             elif name in ("scales", "projections"):
                 new /= np.abs(scale) if name == "scales" else scale
             values[name] = new
-        return Tensors(tensors.layout, values, tensors.dtype)
+        tensors.assign(Tensors(tensors.layout, values, tensors.dtype))
+        return tensors
 
     def set_moments(self, moments: Tensors, component: int, rows: Floats, weights: npt.NDArray[np.float64]) -> None:
         away = rows - np.average(rows, axis=0, weights=weights)

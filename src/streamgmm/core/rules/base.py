@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -91,18 +91,26 @@ class Rule(ABC, Generic[S]):
         """
 
     def prepare(self, state: S, parameters: Parameters, work: Work) -> Any:
-        """Prepare steps of single rows until the next check, with ``work.tally``; None if the rule cannot.
+        """Prepare steps of one row each, with ``work.tally``; None if the rule cannot.
 
         Parameters
         ----------
-        state : State
-            The rule's state.
-        parameters : Parameters
-            The parameters.
+        state, parameters : State, Parameters
+            The rule's state, and the parameters.
         work : Work
-            What stays the same until the next check, without rows.
+            What stays the same from check to check, without rows.
         """
         return None
+
+    def renew(self, state: S, steps: Any) -> bool:
+        """Adapt prepared steps after a check that has left sizes, arrays and σ as they were; False if it cannot.
+
+        Parameters
+        ----------
+        state, steps : State, object
+            The rule's state, and what ``prepare`` returned.
+        """
+        return False
 
     @abstractmethod
     def learning_rate(self, state: S) -> float:
@@ -227,7 +235,7 @@ class Rule(ABC, Generic[S]):
         return context.annealed
 
     def can_split(self, state: S) -> bool:
-        """Whether replicas may learn side by side now.
+        """Whether replicas may learn in parallel now.
 
         Parameters
         ----------
@@ -308,7 +316,7 @@ class Rule(ABC, Generic[S]):
         return state
 
     def reframed(self, state: S, kind: Covariance, shift: Any, factor: Any) -> S:
-        """[E23] Return the state for samples that became (z − shift)·factor.
+        """[E23] Return the state for samples that became (z − shift)·factor; its tensors are moved in place.
 
         Parameters
         ----------
@@ -389,12 +397,3 @@ class Rule(ABC, Generic[S]):
     def settings(self) -> dict[str, Any]:
         """Return the rule as plain data, for files."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
-
-
-def plain_numbers(rule: Any) -> None:
-    """Convert settings to Python floats and ints, whatever a user gave: the state takes its types from them."""
-    for setting in fields(rule):
-        value = getattr(rule, setting.name)
-        for kind in (float, int):
-            if str(setting.type).startswith(kind.__name__) and value is not None:
-                object.__setattr__(rule, setting.name, kind(value))

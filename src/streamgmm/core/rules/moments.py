@@ -12,7 +12,7 @@ from streamgmm.core.batch_em import Fit, Sheet
 from streamgmm.core.covariance import Bounds, Prior, Statistics
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.refinement import cross_validated
+from streamgmm.core.refinement import PARTS, cross_validated
 from streamgmm.core.state import BUFFER, SUMS, State, require_range
 from streamgmm.core.tensors import Tensors
 
@@ -53,13 +53,15 @@ class RegularisedState(State):
         self.prior_rows = parameters.kind.start_prior(parameters.n_features, parameters.dtype, 1.0)
 
 
-def cross_validated_losses(state: RegularisedState, parameters: Parameters, sheet: Sheet, bounds: Bounds) -> Any:
+def cross_validated_losses(
+    state: RegularisedState, parameters: Parameters, sheet: Sheet, bounds: Bounds, parts: int = PARTS
+) -> Any:
     """[E31] Return what each of all samples loses if a fifth of them is left out, (N,); None if that is not known."""
     prior, moments = state.prior, getattr(state, "moments", None)
     if prior is None or moments is None or not parameters.kind.leaves_out:
         return None
     fit = Fit(parameters, moments, prior, bounds)
-    return parameters.kind.score(parameters, sheet.samples).log_likelihood - cross_validated(sheet, fit)
+    return parameters.kind.score(parameters, sheet.samples).log_likelihood - cross_validated(sheet, fit, parts)
 
 
 def with_prior(prior: Prior | None) -> tuple[Prior, ...]:

@@ -15,12 +15,13 @@ from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.refinement import MOST_MOVES, refine
 from streamgmm.core.rules import restarts
-from streamgmm.core.rules.base import Rule, plain_numbers
+from streamgmm.core.rules.base import Rule
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.merging import merge_parameters
 from streamgmm.core.rules.moments import MomentState, RegularisedState, merge_moments, merge_statistics, with_prior
+from streamgmm.core.rules.plain_numbers import plain_numbers
 from streamgmm.core.state import SHARES, require_range
-from streamgmm.native import AnswerStep, Floats, NaturalStep, Steps
+from streamgmm.native import AnswerStep, Floats, NaturalStep, Steps, move_weights, upper_median
 
 MANY = 0.05  # share of the components that may be restarted without a visible jump of the loss
 COUNT_MAX = {"f": 5e4, "d": inf}  # by float type of the moments: shorter steps are rounded away in single precision
@@ -81,8 +82,8 @@ class Natural(Rule[NaturalState]):
         Share of an even weight below which a component is restarted where the spread is most unusual, unless its own
         samples need it more.
     recruits : float, default=0.0
-        Share of the components, the lightest ones, that move after a drift to where samples fall now. 0.18 serves
-        streams of images that bring something new while the old still counts.
+        Share of the components, the lightest ones, that move after a drift to where samples fall now. 0.18 suits
+        streams of images that bring something new while old data still count.
     reg_covar : float, default=0.0
         Added to the variances of components, as a share of the variance that each feature has within components, on
         average (``scale="auto"``). Densities need none; anomalies are ranked better with 0.05.
@@ -171,6 +172,10 @@ class Natural(Rule[NaturalState]):
         own = (state.moments, state.counts, state.received)
         return parameters.kind.natural_rows(parameters, *own, work, self._step(state, work), state.prior)
 
+    def renew(self, state: NaturalState, steps: Any) -> bool:
+        steps.adapt(state.growth, self._bound(state), state.hold)
+        return True
+
     def _step(self, state: NaturalState, work: Work) -> NaturalStep:
         soft = state.prior_rows is not None
         return NaturalStep(state.growth, self._bound(state), work.bounds, state.hold, soft=soft)
@@ -191,7 +196,7 @@ class Natural(Rule[NaturalState]):
                 moved = self._restart(state, parameters, context)
                 # rarer and rarer, so that restarts come to an end
                 state.next_restart = context.samples + max(2 * context.schedule.period, age // 20)
-        parameters.logits[:] = np.log(np.maximum(state.weights, 1e-9))
+        np.log(np.maximum(state.weights, 1e-9, out=parameters.logits), out=parameters.logits)
         return moved > MANY * len(parameters) or state.recruits_left > 0
 
     def on_drift(self, state: NaturalState, parameters: Parameters, context: Context) -> None:
@@ -236,9 +241,7 @@ class Natural(Rule[NaturalState]):
         if counts is None:
             counts = np.ones(len(samples))
         sheet = Sheet(samples[counts > 0].astype(parameters.dtype), counts[counts > 0])
-        # moves raise the likelihood, which is not what a regularised mixture is for: they rank anomalies worse
-        moves = self.reg_covar == 0 and not parameters.kind.couples_features
-        attempts = MOST_MOVES if moves else 0
+        attempts = 0 if parameters.kind.couples_features else MOST_MOVES
         fit = refine(sheet, Fit(parameters, state.moments, state.prior, bounds).copy(), attempts)
         parameters.assign(fit.parameters)
         state.moments.assign(fit.moments)
@@ -281,8 +284,7 @@ class Natural(Rule[NaturalState]):
 
     def learning_rate(self, state: NaturalState) -> float:
         """Share of the way that a typical component moves towards a sample that it wins."""
-        counts = np.sort(state.counts)  # a tenth of the time of np.median, at every check
-        return float(min(1.0, 1 / counts[len(counts) // 2]))
+        return min(1.0, 1 / upper_median(state.counts))
 
     def _bound(self, state: NaturalState) -> float:
         """[E13] Largest count allowed now."""
@@ -299,15 +301,13 @@ class Natural(Rule[NaturalState]):
     def _move_weights(self, state: NaturalState, age: int) -> None:
         """[E18] Move weights towards the shares received, over a memory that grows once annealing is over."""
         received = state.received
-        total = float(received.sum())
+        total = float(np.add.reduce(received))
         if total == 0:
             return  # all samples were so extreme that they had no influence
         memory = self.count_annealing * len(received) + age
         if self.half_life is not None:
             memory = min(memory, self.half_life / log(2))
-        state.weights += total / (memory + total) * (received / total - state.weights)
-        state.since_restart = state.since_restart + received
-        state.received = np.zeros_like(received)
+        move_weights(state.weights, received, state.since_restart, total, total / (memory + total))
 
     def _restart(self, state: NaturalState, parameters: Parameters, context: Context) -> int:
         """[E19] Move light components beside those that carry the most; return how many moved."""

@@ -55,8 +55,10 @@ def recruit(state: NaturalState, parameters: Parameters, component: int, context
 
 def median(rows: Floats) -> Floats:
     """Return the median of each column of rows (K, D): that of NumPy to the last bit, in a fifth of its time."""
-    columns, half = np.sort(rows.T, axis=1), len(rows) // 2
-    middle: Floats = (columns[:, half] + columns[:, (len(rows) - 1) // 2]) / 2
+    middle, half = np.empty(rows.shape[1], rows.dtype), len(rows) // 2
+    for part in row_blocks(rows.T):
+        columns = np.sort(rows.T[part], axis=1)
+        middle[part] = (columns[:, half] + columns[:, (len(rows) - 1) // 2]) / 2
     return middle
 
 

@@ -9,9 +9,10 @@ from typing import ClassVar
 from streamgmm.core.covariance import Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.rules.base import Rule, plain_numbers
+from streamgmm.core.rules.base import Rule
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.merging import average_parameters
+from streamgmm.core.rules.plain_numbers import plain_numbers
 from streamgmm.core.state import State, require_range
 from streamgmm.native import SGDStep, Steps
 

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from streamgmm.core.covariance import Covariance, Statistics, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.rules.base import Rule, plain_numbers
+from streamgmm.core.rules.base import Rule
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.kmeans import cluster
 from streamgmm.core.rules.moments import RegularisedState, merge_moments, with_prior
+from streamgmm.core.rules.plain_numbers import plain_numbers
 from streamgmm.core.state import BUFFER, OPTIONAL, SHARES, require_range
 from streamgmm.core.tensors import Tensors
 from streamgmm.native import EMStep, Floats, Samples, Steps
@@ -77,7 +78,7 @@ class StochasticEM(Rule[StochasticEMState]):
     half_life : float or None, default=None
         Half-life of past data, in samples; replaces ``step_min``.
     accumulation : {"mean", "paper"}, default="mean"
-        ``"mean"`` accumulates the plain mean of the statistics, and counts steps anew from its end. ``"paper"``
+        ``"mean"`` accumulates the plain mean of the statistics, and restarts the count of steps at its end. ``"paper"``
         follows Gepperth & Pfülb (2021): statistics start at 0, the rate falls during the accumulation, too, and 1e-5 is
         added to masses and variances. Components that receive little then become wide and never win again.
 

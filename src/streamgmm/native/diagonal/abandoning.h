@@ -6,7 +6,7 @@
 #pragma once
 #include <cmath>
 
-#include "scoring.h"
+#include "tiles.h"
 
 namespace {
 

@@ -86,7 +86,6 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
                         const Report &report) {
     const std::size_t batch = scratch.batch;
     take_rows(x, step * batch, m, scratch);
-    shift(m, scratch.shifted);
     score_batch(m, scratch);
     double loss = 0, max_component = 0;
     for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;

@@ -206,10 +206,12 @@ template <class T> void bind_kind(nb::module_ &m, const Names &names) {
              "prior"_a.noconvert().none());
     nb::class_<PairArrays<T>>(m, names.pair, "Two arrays to merge: means, and variances or scales.")
         .def(nb::init<Padded<T>, Padded<T>>(), "means"_a.noconvert(), "second"_a.noconvert());
-    nb::class_<RowSteps<T>>(m, names.rows, "Natural-gradient steps of single rows, until the next check.")
+    nb::class_<RowSteps<T>>(m, names.rows, "Natural-gradient steps of one row each.")
         .def(nb::init<const ModelArrays<T> &, const MomentArrays<T> &, const SampleArrays<T> &, const FilterArrays &,
                       const NaturalStep &, const ReportArrays &, const TallyArrays &, double>(),
              "model"_a, "moments"_a, "samples"_a, "filter"_a, "step"_a, "report"_a, "tally"_a, "limit"_a)
+        .def("adapt", &RowSteps<T>::adapt, "growth"_a, "count_max"_a, "hold_scales"_a)
+        .def("learn_rows", &RowSteps<T>::learn_rows, "rows"_a.noconvert(), "first"_a)
         .def("learn", &RowSteps<T>::learn, "row"_a.noconvert())
         .def("learn", [](const RowSteps<T> &, nb::handle) { return -1; }, "row"_a, "Anything else is not plain.");
     m.def("merge_rows", &merge_rows<T>, "out"_a, "start"_a, "replicas"_a, "shares"_a.noconvert(),

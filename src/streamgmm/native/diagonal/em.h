@@ -70,7 +70,6 @@ void em_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps, EmS
         } else if (scratch.batch == 1) {
             score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
         } else {
-            shift(m, scratch.shifted);
             score_batch(m, scratch);
         }
         share_out(m, x, scratch, t, report);

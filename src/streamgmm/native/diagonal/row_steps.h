@@ -1,5 +1,8 @@
-// Steps of single rows: what stays the same until the next check is prepared once.
+// Steps of one row each: what stays the same from check to check is prepared once.
 #pragma once
+#include <algorithm>
+#include <tuple>
+
 #include "../dispatch.h"
 #include "arrays.h"
 #include "workspace.h"
@@ -13,7 +16,7 @@ template <class T> class RowSteps {
     SampleArrays<T> samples; // no rows, but how to read them
     FilterArrays filter;
     NaturalStep step;
-    ReportArrays report; // of one step
+    ReportArrays report; // of up to a period
     TallyArrays tally;
     double limit;
     Workspace<T> work;
@@ -29,23 +32,43 @@ template <class T> class RowSteps {
         model.require_features(samples);
         filter.for_components(model.model.components);
         require(moments.for_model(model).means == model.model.means, "moments must have the model's own means");
-        report.for_steps(1, model.model.components);
+        report.for_steps(std::size_t(tally.smoothing.period), model.model.components);
         require(samples.batch_size == 1, "single rows are batches of one");
     }
 
-    // Learns a row (1, features); returns how many rows are left until the next check, or -1 if the row is not plain
-    // and nothing was learned.
-    std::int64_t learn(Numbers<T> row) {
+    // Settings that a check may change.
+    void adapt(double growth, double count_max, bool hold_scales) {
+        step.growth = growth, step.count_max = count_max, step.hold_scales = hold_scales;
+    }
+
+    // Learns a row (1, features); returns 1 if a check is due, else 0, or -1 if the row is not plain and nothing was
+    // learned.
+    int learn(Numbers<T> row) {
         if (!is_plain_row(row, model.model.features, limit, samples.input.gaps)) return -1;
-        Input<T> input = samples.input;
-        input.numbers = row.data(), input.bytes = nullptr;
-        input.frame.first = std::size_t(tally.level.data()[0]);
+        const FlushSubnormals mode; // it takes less time than to let another thread run
+        take_steps(row.data(), model.model.features, 1);
+        return tally.add(report.losses.data(), report.max_components.data(), 1);
+    }
+
+    // Learns rows [rows, features] that may be learned, from number `first` on, up to the next check or the end.
+    // Returns the number of the next row, and whether a check is due.
+    std::tuple<std::size_t, bool> learn_rows(Numbers<T> rows, std::size_t first) {
+        require(rows.shape(1) == model.model.features && first < rows.shape(0), "rows must have the model's features");
+        const std::size_t stride = row_stride(rows), steps = std::min(rows.shape(0) - first, tally.left());
         {
-            const FlushSubnormals mode; // it takes less time than to let another thread run
-            table<T>().diagonal.natural_steps(model.model, moments.moments, input, 1, filter.filter, step, work.scratch,
-                                              report.report);
+            LoopRuns running;
+            take_steps(rows.data() + first * stride, stride, steps);
         }
-        return tally.add(report.losses.data()[0], report.max_components.data()[0]);
+        return {first + steps, tally.add(report.losses.data(), report.max_components.data(), steps)};
+    }
+
+  private:
+    void take_steps(const T *rows, std::size_t stride, std::size_t steps) {
+        Input<T> input = samples.input;
+        input.numbers = rows, input.bytes = nullptr, input.stride = stride;
+        input.frame.first = std::size_t(tally.level.data()[0]);
+        table<T>().diagonal.natural_steps(model.model, moments.moments, input, steps, filter.filter, step, work.scratch,
+                                          report.report);
     }
 };
 

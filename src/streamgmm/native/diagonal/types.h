@@ -23,6 +23,7 @@ template <class T> struct Moments {
                           // variance, and the smallest variance; or null
 };
 
+constexpr std::size_t block_components = 64; // parameters of a block of them fit into the L2 cache
 constexpr std::size_t scout_levels = 2;
 
 // Features on which components are compared first, and copies of the parameters there.
@@ -41,7 +42,8 @@ template <class T> struct Scout {
 template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
     T *raw;               // [stride] a row before it becomes a sample
-    T *shifted;           // [components + 1, stride] (means - centre) * scales, then the centre
+    T *centre;            // [stride] what samples are compared about when many are scored
+    T *packed;            // parameters of a block of components, as tiles read them
     double *scores;       // [batch, components]; weights of samples where they are shared out
     double *exact;        // [components] scores of candidates for a share, the lowest number for others
     double *weights;      // [components, padded to whole packs]

@@ -1,9 +1,11 @@
 // Work space of the diagonal loops: owns what Scratch points to.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "../shared/aligned.h"
+#include "../shared/bounds.h"
 #include "types.h"
 
 namespace streamgmm {
@@ -19,8 +21,8 @@ struct WorkspaceNeeds {
 };
 
 template <class T> class Workspace {
-    std::vector<T> samples, shifted, known, copies;
-    std::vector<double> numbers;
+    std::unique_ptr<T[]> samples, tiles, known, copies;
+    std::unique_ptr<double[]> numbers;
     std::vector<std::size_t> winners;
     std::vector<std::uint32_t> order;
 
@@ -40,12 +42,15 @@ template <class T> class Workspace {
                *pair = take(2 * k), *exact = take(k), *shares = take(batch), *sums = take(room);
         const std::size_t held = needs.learns ? batch * m.stride : m.stride;
         T *rows = aligned(samples, held + m.stride), *raw = rows + held;
-        T *products = aligned(shifted, needs.many ? (k + 1) * m.stride : 0);
+        // scales and shifted means of a block; tiles take an even number of components
+        const std::size_t block = 2 * (k < block_components ? k + 1 : block_components) *
+                                  (m.stride < block_features ? m.stride : block_features);
+        T *centre = aligned(tiles, needs.many ? m.stride + block : 0), *packed = centre + m.stride;
         T *present = needs.gaps ? aligned(known, held + 2 * m.stride) : rows;
         T *before = needs.gaps ? present + held : rows;
-        scratch = {rows,     raw,          products, scores,         exact,          weights, log_weights,
-                   received, pair,         sums,     winners.data(), shares,         present, before,
-                   batch,    sum_features, false,    needs.soft,     scout(m, needs)};
+        scratch = {rows,        raw,      centre,       packed, scores,         exact,          weights,
+                   log_weights, received, pair,         sums,   winners.data(), shares,         present,
+                   before,      batch,    sum_features, false,  needs.soft,     scout(m, needs)};
     }
 
     Workspace(const Workspace &) = delete; // scratch points into it

@@ -68,8 +68,11 @@ template <class T> struct FullMomentArrays {
 // The work space of steps, attached to a kind.
 template <class T> struct FullWorkspace : BatchWorkspace<T> {
     FullWorkspace(Full<T> &kind, std::size_t size)
-        : BatchWorkspace<T>(kind.components, kind.stride, size, 3 * kind.features * kind.features + 12 * kind.stride) {
+        : BatchWorkspace<T>(kind.components, kind.stride, size,
+                            (3 * kind.features + 12) * kind.stride + 9 * kind.components) {
         kind.away = this->away, kind.room = this->room;
+        kind.partial = kind.room + (3 * kind.features + 12) * kind.stride;
+        kind.halved = kind.partial + 8 * kind.components;
     }
 };
 

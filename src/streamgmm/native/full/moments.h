@@ -1,12 +1,14 @@
 // Running means and covariances of full components.
 #pragma once
+#include "../shared/triangles.h"
 #include "scoring.h"
 
 namespace {
 
 template <class T> inline void begin(Full<T> &, std::size_t, const Limits &) {}
 
-// [E36] Moves mean and covariance by one sample: S' = (1 - r)(S + r a a').  IN x[stride]; INOUT m.
+// [E36] Moves mean and covariance by one sample: S' = (1 - r)(S + r a a'). The lower triangle of S waits until all
+// steps are done: half of the memory that a step touches.  IN x[stride]; INOUT m.
 template <class T>
 inline void move_by_one(Full<T> &m, std::size_t k, const T *x, double r, bool means_only, const Limits &limits) {
     T *mean = m.own_means + k * m.stride, *away = m.away;
@@ -15,10 +17,21 @@ inline void move_by_one(Full<T> &m, std::size_t k, const T *x, double r, bool me
     if (means_only) return;
     const T farthest = T(__builtin_sqrt(limits.most)), stays = T(1 - r), moves = T(r * (1 - r));
     for (std::size_t d = 0; d < m.stride; ++d) away[d] = limited(away[d], farthest);
+    m.halved[k] = 1;
     for (std::size_t i = 0; i < m.features; ++i) {
         T *row = m.covariances + (k * m.features + i) * m.stride;
         const T own = moves * away[i];
-        for (std::size_t d = 0; d < m.stride; ++d) row[d] = stays * row[d] + own * away[d];
+        for (std::size_t d = i / line_lanes<T> * line_lanes<T>; d < m.stride; ++d)
+            row[d] = stays * row[d] + own * away[d];
+    }
+}
+
+// Makes covariances symmetric of which only the upper triangles have moved.  INOUT m.
+template <class T> inline void complete(Full<T> &m) {
+    for (std::size_t k = 0; k < m.components; ++k) {
+        T *rows = m.covariances + k * m.features * m.stride;
+        for (std::size_t i = 0; m.halved[k] != 0 && i < m.features; ++i)
+            for (std::size_t j = 0; j < i; ++j) rows[i * m.stride + j] = rows[j * m.stride + i];
     }
 }
 
@@ -79,38 +92,48 @@ inline void move(Full<T> &m, std::size_t k, const Batch<T> &b, double r, bool me
 // [E36] The factor of the precision of a component from its covariance and the prior.  INOUT m.
 template <class T> inline void settle(Full<T> &m, std::size_t k, const Limits &limits) {
     const std::size_t d = m.features;
-    double *a = m.room + 5 * m.stride, *w = a + d * d, *roots = m.room, *own = roots + m.stride;
-    for (std::size_t i = 0; i < d; ++i) {
-        const Blended<T> with = blended(m, k, i, limits);
+    double *a = m.room + 5 * m.stride, *w = a + d * m.stride, *roots = m.room, *own = roots + m.stride;
+    for (std::size_t i = 0; i < m.stride; ++i) {
+        const Blended<T> with = i < d ? blended(m, k, i, limits) : Blended<T>{0, 1};
         roots[i] = with.root;
         own[i] = with.own > limits.least ? with.own : limits.least;
     }
     for (std::size_t i = 0; i < d; ++i) {
         const T *row = m.covariances + (k * d + i) * m.stride;
-        for (std::size_t j = i; j < d; ++j) a[i * d + j] = roots[i] * double(row[j]) * roots[j];
-        a[i * d + i] += own[i];
+        for (std::size_t j = i / line_lanes<T> * line_lanes<T>; j < m.stride; ++j)
+            a[i * m.stride + j] = roots[i] * double(row[j]) * roots[j];
+        a[i * (m.stride + 1)] += own[i];
     }
-    factorise(a, d, limits.least);
-    invert(a, d, w);
-    for (std::size_t i = 0; i < d; ++i) {
-        T *row = m.factors + (k * d + i) * m.stride;
-        for (std::size_t j = 0; j < d; ++j) row[j] = T(w[i * d + j]);
+    factorise(a, d, m.stride, limits.least);
+    T *factor = m.factors + k * d * m.stride;
+    if constexpr (sizeof(T) == sizeof(double)) {
+        invert(a, d, m.stride, factor);
+    } else {
+        invert(a, d, m.stride, w);
+        for (std::size_t i = 0; i < d * m.stride; ++i) factor[i] = T(w[i]);
     }
     refresh(m, k);
 }
 
-// Statistics lead to triangular factors, whatever form those to start from have.
+// Statistics lead to triangular factors, whatever form those to start from have.  INOUT m.
+template <class T> inline void start_steps(Full<T> &m) {
+    m.lower = all_lower(m);
+    for (std::size_t k = 0; k < m.components; ++k) m.halved[k] = 0;
+}
+
 template <class T>
 void natural_steps_full(Full<T> m, Input<T> x, std::size_t steps, Filter g, NaturalStep step, Batch<T> b,
                         Report report) {
-    m.lower = all_lower(m);
+    start_steps(m);
     natural_steps_of(FullKind<T>{m}, x, steps, g, step, b, report);
+    complete(m);
 }
 
 template <class T>
 void em_steps_full(Full<T> m, Input<T> x, std::size_t steps, EmStep step, Batch<T> b, Report report) {
-    m.lower = all_lower(m);
+    start_steps(m);
     em_steps_of(FullKind<T>{m}, x, steps, step, b, report);
+    complete(m);
 }
 
 template <class T>

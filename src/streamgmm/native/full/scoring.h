@@ -1,17 +1,14 @@
 // Scores under full covariances.
 #pragma once
+#include <cmath>
+
 #include "../shared/stepping.h"
-#include "types.h"
+#include "projecting.h"
 
 namespace {
 
 // Of this namespace, so that the steps find the functions here.
 template <class T> struct FullKind : Full<T> {};
-
-// Whole packs that hold the numbers of row i of F which may differ from zero.
-template <class T> inline std::size_t row_length(const Full<T> &m, std::size_t i) {
-    return m.lower ? (i / pack_lanes<T> + 1) * pack_lanes<T> : m.stride;
-}
 
 template <class T> inline bool is_lower(const Full<T> &m, std::size_t k) {
     for (std::size_t i = 0; i < m.features; ++i)
@@ -30,26 +27,22 @@ template <class T> inline bool all_lower(const Full<T> &m) {
 template <class T> inline void refresh(Full<T> &m, std::size_t k) {
     const T *rows = m.factors + k * m.features * m.stride;
     const bool lower = m.lower || is_lower(m, k);
-    double log_det = 0;
-    for (std::size_t i = 0; i < m.features; ++i) {
-        double square = double(rows[i * m.stride + i]) * double(rows[i * m.stride + i]);
-        if (!lower) dots<T, 1>(rows + i * m.stride, rows + i * m.stride, 0, m.stride, &square);
-        log_det += 0.5 * __builtin_log(square);
+    constexpr std::size_t lanes = pack_lanes<double>;
+    LogProduct<double> product;
+    for (std::size_t first = 0; first < m.features; first += lanes) {
+        alignas(64) double lengths[lanes];
+        for (std::size_t j = 0; j < lanes; ++j) {
+            const std::size_t i = first + j;
+            lengths[j] = 1;
+            if (i < m.features) lengths[j] = lower ? __builtin_fabs(double(rows[i * m.stride + i])) : length(m, k, i);
+            if (!(lengths[j] > 1e-300 && lengths[j] < 1e300)) { // no inverse, or none that is finite
+                m.log_dets[k] = __builtin_log(lengths[j]);
+                return;
+            }
+        }
+        product.multiply(load(lengths));
     }
-    m.log_dets[k] = log_det;
-}
-
-// x - mean.  IN x[stride], mean[stride]; OUT away[stride].
-template <class T> inline void deviate(const T *x, const T *mean, std::size_t stride, T *away) {
-    for (std::size_t d = 0; d < stride; ++d) away[d] = x[d] - mean[d];
-}
-
-// y = F (x - mean).  IN away[stride]; OUT y[features].
-template <class T> inline void project(const Full<T> &m, std::size_t k, const T *away, double *y) {
-    const T *rows = m.factors + k * m.features * m.stride;
-    std::size_t i = 0;
-    for (; i + 4 <= m.features; i += 4) dots<T, 4>(away, rows + i * m.stride, m.stride, row_length(m, i + 3), y + i);
-    for (; i < m.features; ++i) dots<T, 1>(away, rows + i * m.stride, m.stride, row_length(m, i), y + i);
+    m.log_dets[k] = product.log();
 }
 
 // [E38] What the features that a sample has say about those it lacks: Gaussian with mean `expected` about the mean of
@@ -92,40 +85,83 @@ template <class T> inline Hidden condition(const Full<T> &m, std::size_t k, cons
     return {features, count, precision, expected, log_det, distance > 0 ? distance : 0};
 }
 
+// [E35] Score of component k at a squared distance.
+template <class T> inline double score_at(const Full<T> &m, const Batch<T> &b, std::size_t k, double distance) {
+    return log_density(b.log_weights[k] + m.log_dets[k], m.features, bounded<T>(distance));
+}
+
+// [E35] Scores of R samples without gaps, from n on, under component k: they share each read of F.  IN m; INOUT b.
+template <class T, int R> inline void add_scores_of(const Full<T> &m, std::size_t k, std::size_t n, Batch<T> &b) {
+    double part[R], *ys = m.room + 5 * m.stride; // [R, features]
+    for (std::size_t j = 0; j < R; ++j)
+        deviate(b.samples + (n + j) * m.stride, m.means + k * m.stride, m.stride, m.away + j * m.stride);
+    for (std::size_t i = 0; i < m.features; ++i) {
+        line_dots<T, R>(m.factors + (k * m.features + i) * m.stride, m.away, m.stride, row_length(m, i), part);
+        for (std::size_t j = 0; j < R; ++j) ys[j * m.features + i] = part[j];
+    }
+    for (std::size_t j = 0; j < R; ++j)
+        b.scores[(n + j) * m.components + k] = score_at(m, b, k, squared_length(ys + j * m.features, m.features));
+}
+
 // [E35] [E38] Scores of all samples under component k.  IN m; INOUT b.
 template <class T> inline void add_scores(const Full<T> &m, std::size_t k, Batch<T> &b) {
-    const double constant = b.log_weights[k] + m.log_dets[k];
-    const T *mean = m.means + k * m.stride;
-    double *y = m.room;
     for (std::size_t n = 0; n < b.size;) {
-        bool whole = n + 4 <= b.size;
-        for (std::size_t j = 0; whole && j < 4; ++j) whole = !b.has_gaps[n + j];
+        bool whole = n + together <= b.size;
+        for (std::size_t j = 0; whole && j < together; ++j) whole = !b.has_gaps[n + j];
         if (whole) {
-            double part[4], *ys = m.room + 5 * m.stride; // [4, features]
-            for (std::size_t j = 0; j < 4; ++j)
-                deviate(b.samples + (n + j) * m.stride, mean, m.stride, m.away + j * m.stride);
-            for (std::size_t i = 0; i < m.features; ++i) {
-                dots<T, 4>(m.factors + (k * m.features + i) * m.stride, m.away, m.stride, row_length(m, i), part);
-                for (std::size_t j = 0; j < 4; ++j) ys[j * m.features + i] = part[j];
-            }
-            for (std::size_t j = 0; j < 4; ++j, ++n)
-                b.scores[n * m.components + k] =
-                    log_density(constant, m.features, bounded<T>(sum_of_squares(ys + j * m.features, m.features)));
+            add_scores_of<T, together>(m, k, n, b);
+            n += together;
             continue;
         }
-        deviate(b.samples + n * m.stride, mean, m.stride, m.away);
+        deviate(b.samples + n * m.stride, m.means + k * m.stride, m.stride, m.away);
         double &score = b.scores[n * m.components + k];
         if (b.has_gaps[n]) {
             const T *present = b.present + n * m.stride;
             for (std::size_t d = 0; d < m.features; ++d) m.away[d] = present[d] != T(0) ? m.away[d] : T(0);
             const Hidden hidden = condition(m, k, m.away, present);
-            score = log_density(constant - hidden.log_det, m.features - hidden.count, bounded<T>(hidden.distance));
+            score = log_density(b.log_weights[k] + m.log_dets[k] - hidden.log_det, m.features - hidden.count,
+                                bounded<T>(hidden.distance));
         } else {
-            project(m, k, m.away, y);
-            score = log_density(constant, m.features, bounded<T>(sum_of_squares(y, m.features)));
+            project(m, k, m.away, m.room);
+            score = score_at(m, b, k, squared_length(m.room, m.features));
         }
         ++n;
     }
+}
+
+// Exact early abandoning for one sample: a distance only grows with further rows of F, also as rounded, so a component
+// that is already too far away is dropped. It gets the lowest score; all others get what `add_scores` gives them.
+// Returns how many terms it read, in units of rows of features.  IN m; INOUT b.
+template <class T> inline std::size_t score_near(const FullKind<T> &m, Batch<T> &b, double reach) {
+    const std::size_t quarter = (m.features / 4 + block_rows) / block_rows * block_rows;
+    const std::size_t stage = quarter < m.features ? quarter : m.features;
+    std::size_t rows = 0;
+    double best = -HUGE_VAL;
+    // rows [first, last) of component k; returns the highest score that it may still have
+    auto look = [&](std::size_t k, std::size_t first, std::size_t last) {
+        double *sums = m.partial + k * block_rows;
+        for (std::size_t j = 0; first == 0 && j < block_rows; ++j) sums[j] = 0;
+        deviate(b.samples, m.means + k * m.stride, row_length(m, last - 1), m.away);
+        project_rows(m, k, m.away, first, last, m.room);
+        add_squares(m.room + first, last - first, sums);
+        rows += last - first;
+        return b.scores[k] = score_at(m, b, k, total_of(sums));
+    };
+    auto finish = [&](std::size_t k) {
+        for (std::size_t first = stage; first < m.features && b.scores[k] >= best - reach; first += stage)
+            look(k, first, m.features - first < stage ? m.features : first + stage);
+    };
+    for (std::size_t k = 0; k < m.components; ++k) look(k, 0, stage);
+    const std::size_t promising = argmax(b.scores, m.components);
+    finish(promising);
+    best = b.scores[promising];
+    for (std::size_t k = 0; k < m.components; ++k) {
+        if (k == promising) continue;
+        finish(k);
+        if (b.scores[k] < best - reach) b.scores[k] = -HUGE_VAL;
+        best = b.scores[k] > best ? b.scores[k] : best;
+    }
+    return rows * m.stride / m.features;
 }
 
 template <class T> void score_full(Full<T> m, Input<T> x, std::size_t rows, Batch<T> b, Answers out) {

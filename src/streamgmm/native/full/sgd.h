@@ -83,9 +83,7 @@ template <class T> inline void climb(Full<T> &m, std::size_t k, const Batch<T> &
     double *y = m.room, *lambda = turns + d * d, *first = lambda + m.stride, *second = first + m.stride;
     double *pulled = second + 2 * m.stride;
     for (std::size_t i = 0; i < d; ++i) {
-        double square;
-        dots<T, 1>(rows + i * m.stride, rows + i * m.stride, 0, m.stride, &square);
-        lambda[i] = __builtin_sqrt(square);
+        lambda[i] = length(m, k, i);
         first[i] = second[i] = 0;
     }
     for (std::size_t i = 0; i < d * d; ++i) turns[i] = 0;
@@ -136,7 +134,7 @@ void sgd_steps_full(Full<T> full, Input<T> x, std::size_t steps, Filter g, SgdSt
     for (std::size_t t = 0; t < steps; ++t) {
         softmax(m.logits, m.components, b.weights, b.log_weights);
         take_batch(x, t * b.size, m, b);
-        score_all(m, b);
+        score_best(m, g, step.scan_all, false, b, report);
         weigh(m, x, g, false, t, b, report);
         double whole = 0;
         for (std::size_t n = 0; n < b.size; ++n) whole += b.shares[n] / double(b.size);

@@ -6,13 +6,15 @@ namespace streamgmm {
 
 // Parameters and statistics of a mixture. The precision of a component is F'F; padding is zero.
 template <class T> struct Full : Coupled<T> {
-    T *means;       // [components, stride]
-    T *factors;     // [components, features, stride] F
-    bool lower;     // F is lower triangular
-    T *own_means;   // [components, stride] those of the statistics; may be the model's own
-    T *covariances; // [components, features, stride] without the prior
-    T *away;        // scratch [4, stride]
-    double *room;   // scratch [3 * features * features + 12 * stride]
+    T *means;        // [components, stride]
+    T *factors;      // [components, features, stride] F
+    bool lower;      // F is lower triangular
+    T *own_means;    // [components, stride] those of the statistics; may be the model's own
+    T *covariances;  // [components, features, stride] without the prior
+    T *away;         // scratch [8, stride]
+    double *room;    // scratch [(3 * features + 12) * stride]
+    double *partial; // scratch [components, 8] sums of squares
+    double *halved;  // scratch [components] not 0 where only the upper triangles of covariances have moved
 };
 
 template <class T> struct FullLoops {

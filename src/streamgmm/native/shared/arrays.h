@@ -184,12 +184,18 @@ struct TallyArrays {
         require(period >= 1, "a period must have at least one sample");
     }
 
-    // Takes in the loss of a step of one sample; returns how many samples are left until the next check.
-    std::int64_t add(double loss, double top) const {
-        smooth_losses(level.data(), &loss, &top, 1, smoothing);
-        sum_above(above.data(), &loss, 1);
-        const auto samples = std::int64_t(level.data()[0]), period = std::int64_t(smoothing.period);
-        return samples % period ? period - samples % period : 0;
+    // Samples that are left until the next check: a whole period if one is due or nothing is learned yet.
+    std::size_t left() const {
+        const auto samples = std::size_t(level.data()[0]), period = std::size_t(smoothing.period);
+        return period - samples % period;
+    }
+
+    // Takes in what steps of one sample report; returns whether a check is due.
+    bool add(const double *losses, const double *tops, std::size_t steps) const {
+        const bool due = steps == left();
+        smooth_losses(level.data(), losses, tops, steps, smoothing);
+        sum_above(above.data(), losses, steps);
+        return due;
     }
 };
 

@@ -15,7 +15,7 @@ template <class T> class BatchWorkspace {
 
   public:
     Batch<T> batch;
-    T *away;      // [4, stride]
+    T *away;      // [8, stride]
     double *room; // as many numbers as the kind asks for
 
     BatchWorkspace(std::size_t components, std::size_t stride, std::size_t size, std::size_t asked)
@@ -28,7 +28,7 @@ template <class T> class BatchWorkspace {
         T *samples = aligned(rows, (2 * size + 1) * stride);
         batch = {samples,     samples + size * stride,     flags.get(), scores, shares, received, pair, weights,
                  log_weights, samples + 2 * size * stride, size};
-        away = aligned(places, 4 * stride);
+        away = aligned(places, 8 * stride);
         room = aligned(dense, asked);
     }
 

@@ -187,7 +187,8 @@ template <class T> class LogProduct {
         if (++since_split == 64) split(); // 64 mantissas below 2: their product stays below 2^64
     }
 
-    double log() {
+    // Always inlined: whether its last product and sum are fused depends on that, and so do the bits of all results.
+    __attribute__((always_inline)) double log() {
         split();
         alignas(64) T lane[pack_lanes<T>];
         store(lane, mantissa);

@@ -28,6 +28,23 @@ template <class T, class Kind> inline void score_all(const Kind &kind, Batch<T> 
     for (std::size_t k = 0; k < kind.components; ++k) add_scores(kind, k, b);
 }
 
+// [E2] Scores of one sample under those components that come within `reach` of the best; others may get the lowest
+// number. Returns how many terms were read.  IN kind; INOUT b.
+template <class T, class Kind> inline std::size_t score_near(const Kind &kind, Batch<T> &b, double) {
+    score_all(kind, b);
+    return kind.components * kind.stride;
+}
+
+// Scores of a step of which only the best count: with early abandoning, where that may be.  IN kind, g; INOUT b.
+template <class T, class Kind>
+inline void score_best(const Kind &kind, const Filter &g, bool scan_all, bool soft, Batch<T> &b, const Report &report) {
+    if (b.size > 1 || b.has_gaps[0] || scan_all || !g.identity) {
+        *report.terms_read += b.size == 1 ? std::int64_t(kind.components * kind.stride) : 0;
+        return score_all(kind, b);
+    }
+    *report.terms_read += std::int64_t(score_near(kind, b, soft ? negligible_share<T> : 0));
+}
+
 // Winners and the weights that samples give to components, which replace the scores.  IN x, g; INOUT b, report.
 template <class T>
 inline void weigh(const Coupled<T> &kind, const Input<T> &x, const Filter &g, bool soft, std::size_t step, Batch<T> &b,
@@ -93,8 +110,7 @@ void natural_steps_of(Kind kind, Input<T> x, std::size_t steps, Filter g, Natura
     softmax(kind.logits, kind.components, b.weights, b.log_weights);
     for (std::size_t t = 0; t < steps; ++t) {
         take_batch(x, t * b.size, kind, b);
-        *report.terms_read += b.size == 1 ? std::int64_t(kind.components * kind.stride) : 0;
-        score_all(kind, b);
+        score_best(kind, g, step.scan_all, step.soft, b, report);
         weigh(kind, x, g, step.soft, t, b, report);
         for (std::size_t k = 0; k < kind.components; ++k) {
             const double mass = b.received[k];
