@@ -315,3 +315,35 @@ class TestInterrupts:
             main()
         assert ended.value.code == 130
         assert capsys.readouterr().err == "streamgmm: interrupted\n"
+
+
+class TestOptionsWithoutEffect:
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["train", "x.csv", "--out", "t1", "--rank", "3"], "--rank has no effect without --covariance low_rank"),
+            (["train", "x.csv", "--out", "t2", "--port", "0"], "--port has no effect without --dashboard"),
+            (["watch", "x.csv", "--out", "w1", "--no-follow", "--max-p", "0.01", "--contamination", "0.1"],
+             "--contamination has no effect with --max-p"),
+            (["watch", "run.npy", "--out", "w2", "--follow"], "--follow has no effect on run.npy, which cannot grow"),
+            (["score", "run", "x.csv", "--json", "--out", "s.csv"], "--json has no effect with --out"),
+            (["score", "run", "x.csv", "--formulas", "--json"], "--formulas has no effect on ndjson output"),
+            (["impute", "run", "x.csv", "--json", "--out", "i.csv"], "--json has no effect with --out"),
+            (["sample", "run", "--out", "s.csv", "--shape", "1x2"], "--shape has no effect on numbers"),
+            (["rollback", "run", "--list", "--to", "2026"], "--to has no effect with --list"),
+        ],
+    )  # fmt: skip
+    def test_are_named(self, folder: Path, arguments: list[str], said: str) -> None:
+        np.save(folder / "run.npy", np.random.default_rng(1).normal([0.2, 0.8], 0.1, (1000, 2)))
+        assert said in streamgmm(*arguments, folder=folder).words
+
+    def test_those_of_a_file_with_settings_are_not(self, folder: Path) -> None:
+        (folder / "settings.toml").write_text("rank = 3\nport = 8000\n")
+        done = streamgmm("train", "x.csv", "--out", "t3", "--config", "settings.toml", folder=folder)
+        assert "no effect" not in done.words
+
+    def test_passes_of_a_followed_file(self, folder: Path) -> None:
+        done = streamgmm(
+            "train", "x.csv", "--out", "t4", "--follow", "--passes", "3", "--samples", "500", folder=folder
+        )
+        assert "--passes has no effect with --follow" in done.words

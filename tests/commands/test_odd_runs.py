@@ -1,4 +1,4 @@
-"""`train` and `score` with silent pipes, columns in another order, other files, and folders left by a crash."""
+"""Commands with silent pipes, columns in another order, other files, and folders left by a crash."""
 
 from __future__ import annotations
 
@@ -158,3 +158,18 @@ def test_what_cannot_grow_is_said(tmp_path: Path) -> None:
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "run" / EVENTS).read_text().splitlines()]
     assert kinds[-2:] == ["stop", "checkpoint"]
     assert "idle" not in kinds
+
+
+def test_a_column_that_never_changes(tmp_path: Path) -> None:
+    """The model that rows are judged by is part of a checkpoint, and of a feature without changes it knows more."""
+    x = np.column_stack([rows(1500), np.full(1500, 7.0)])
+    table(tmp_path / "log.csv", x[:1400], "a,b,c,mode")
+    options = ["--components", "4", "--no-follow"]
+    streamgmm("watch", "log.csv", "--out", "run", *options, folder=tmp_path)
+    table(tmp_path / "log.csv", x, "a,b,c,mode")
+    streamgmm("watch", "log.csv", "--out", "run", *options, "--resume", folder=tmp_path)
+    streamgmm("watch", "log.csv", "--out", "whole", *options, folder=tmp_path)
+    here, there = (load_model(tmp_path / name / MODEL) for name in ("run", "whole"))
+    assert here.run is not None
+    assert here.run["progress"]["samples"] == 1500
+    np.testing.assert_array_equal(here.mixture.means, there.mixture.means)

@@ -199,7 +199,7 @@ class TestLatestModel:
     def test_damage_is_told_and_the_old_model_stays(self, model: Path) -> None:
         latest = LatestModel(model, pause=0.0)
         model.write_bytes(b"damaged")
-        with pytest.warns(UserWarning, match="the new model cannot be used; scoring by the one before"):
+        with pytest.warns(UserWarning, match="the new model cannot be used; scoring continues with the previous one"):
             assert latest.newer() is None
         assert latest.newer() is None
         model.unlink()

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,12 @@ class TestFolders:
         assert [key(a) for a in again] == [key(a) for a in found]
         assert {a["id"] for a in again}.isdisjoint(a["id"] for a in found)
 
+    def test_settings_name_the_default_target(self, place: Path) -> None:
+        found = watch(place)
+        settings = tomllib.loads((place / "run" / "settings.toml").read_text())
+        assert settings["alert-to"] == ["-"]
+        assert len(found) == 4
+
     def test_options_from_a_file(self, place: Path) -> None:
         (place / "run.toml").write_text('max-p = 1e-6\nonly-anomalies = true\nalert-to = ["-", "x.ndjson"]\n')
         done = streamgmm("watch", "today.csv", "--out", "run", *WITHOUT, "--config", "run.toml", folder=place)
@@ -381,18 +388,3 @@ class TestHostileInput:
         for path in (place / "run").rglob("*"):
             if path.is_file():
                 assert self.SECRET.encode() not in path.read_bytes(), path.name
-
-
-def test_a_column_that_never_changes(tmp_path: Path) -> None:
-    """The model that rows are judged by is part of a checkpoint, and of a feature without changes it knows more."""
-    x = np.column_stack([readings(1500, 0), np.full(1500, 7.0)])
-    write(tmp_path / "log.csv", x[:1400], [*NAMES, "mode"])
-    options = ["--id", "time", "--components", "4", "--no-follow"]
-    streamgmm("watch", "log.csv", "--out", "run", *options, folder=tmp_path)
-    write(tmp_path / "log.csv", x, [*NAMES, "mode"])
-    streamgmm("watch", "log.csv", "--out", "run", *options, "--resume", folder=tmp_path)
-    streamgmm("watch", "log.csv", "--out", "whole", *options, folder=tmp_path)
-    here, there = (load_model(tmp_path / name / MODEL) for name in ("run", "whole"))
-    assert here.run is not None
-    assert here.run["progress"]["samples"] == 1500
-    np.testing.assert_array_equal(here.mixture.means, there.mixture.means)

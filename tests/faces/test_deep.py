@@ -195,6 +195,8 @@ def test_wrong_images_are_refused(model: DeepStreamingMixture) -> None:
         model.transform(np.zeros((1, 784)), layer=2)
     with pytest.raises(ValueError, match="n_samples is 0"):
         model.sample(0)
+    with pytest.raises(ValueError, match="pixel_noise is 0; expected a number of at least 1e-06"):
+        DeepStreamingMixture(PAIR, (28, 28), pixel_noise=0).fit(np.zeros((3, 784)))
     with pytest.raises(ValueError, match="shape is"):
         DeepStreamingMixture(PAIR, (28,)).fit(np.zeros((3, 28)))
 

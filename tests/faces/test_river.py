@@ -49,7 +49,12 @@ def checks_on_data() -> list[str]:
 
 @pytest.mark.parametrize("name", checks_on_data())
 def test_checks_on_data(name: str) -> None:
-    getattr(checks.common, name)(OnlineMixture(seed=1), list(Cards().take(200)))
+    check = getattr(checks.common, name)
+    try:
+        check(cluster.KMeans(seed=1), list(Cards().take(5)))
+    except TypeError:  # as in river 0.21
+        pytest.skip("this check hands labels to clusterers, and river's own do not take them")
+    check(OnlineMixture(seed=1), list(Cards().take(200)))
 
 
 def test_they_are_what_river_calls_them() -> None:

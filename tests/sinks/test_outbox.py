@@ -113,10 +113,12 @@ def test_when_deliveries_are_forgotten_alerts_are_repeated(tmp_path: Path, conte
     with Outbox(tmp_path, [Memory()], pytest.fail) as outbox:
         outbox.append(alerts(3))
     (tmp_path / DELIVERED).unlink() if content is None else (tmp_path / DELIVERED).write_bytes(content)
-    target = Memory()
-    with Outbox(tmp_path, [target], pytest.fail) as outbox:
+    target, told = Memory(), Messages()
+    with Outbox(tmp_path, [target], told) as outbox:
         assert outbox.drain(LONG)
     assert rows(target.lines) == [0, 1, 2]
+    repeated = f"{DELIVERED} cannot be read; all 3 alerts in {ALERTS} are sent again."
+    assert told == ([] if content is None else [repeated])
 
 
 def test_former_targets_are_mentioned_once(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_former_targets_are_mentioned_once(tmp_path: Path) -> None:
         pass
     with Outbox(tmp_path, [], told):
         pass
-    assert told == [f"https://host is no longer a target and has not got all alerts; 2 are in {ALERTS} only."]
+    assert told == [f"https://host is no longer a target and has not received all alerts; 2 are only in {ALERTS}."]
 
 
 def test_draining_ends_in_time(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from streamgmm.core import reference_thresholds as eq
 from streamgmm.core.trainer import Trainer
-from streamgmm.monitoring import Monitor, calibrate_on_usual, refine_on_lasting
+from streamgmm.monitoring import Monitor, calibrate_on_usual
+from streamgmm.runs.refinement import refine_on_lasting
 from tests.conftest import make_trainer
 
 STATES = np.array([[0.0, 0, 0], [9.0, 9, 9], [0.0, 9, 0]])
@@ -62,9 +63,8 @@ def test_a_run_does_not_learn_what_happened_once() -> None:
     """[E46]"""
     x = log()
     trainer = trained(x)
-    moment = eq.of_a_moment(np.asarray(trainer.mixture.responsibilities(x), np.float64))
-    winners = trainer.mixture.responsibilities(x).argmax(1)
-    assert [k for k, local in enumerate(moment) if local] == np.unique(winners[BURST]).tolist()
+    burst = eq.in_bursts(np.asarray(trainer.cross_validated_scores(x), np.float64))
+    assert np.flatnonzero(burst).tolist() == list(range(2000, 2012))
     learned = refine_on_lasting(trainer, x)
     assert learned is not None
     np.testing.assert_array_equal(np.flatnonzero(learned == 0), np.arange(2000, 2012))

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from streamgmm.cli.console import CommandError
 
 if TYPE_CHECKING:
     from streamgmm.runs.metrics import Figures
+    from streamgmm.sources import Source
 
 
 class BadRows(StrEnum):
@@ -65,13 +66,13 @@ ColumnNames = Annotated[str | None, typer.Option("--columns", help="Features, se
 IdColumn = Annotated[str | None, typer.Option("--id", help="Column that identifies rows; not a feature.")]
 OnBadRows = Annotated[BadRows, typer.Option("--bad-rows", help="What to do with rows that cannot be read.")]
 Shape = Annotated[str | None, typer.Option(help="Shape of a sample: 28x28, 32x32x3, or lines. [default: guessed]")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the live page; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 picks a free one.")]
 MetricsPort = Annotated[
     int | None,
     typer.Option(
         min=0,
         max=65535,
-        help="Serve Prometheus metrics and /healthz to this machine on this port; 0 takes a free one.",
+        help="Serve Prometheus metrics and /healthz to this machine on this port; 0 picks a free one.",
     ),
 ]
 Keep = Annotated[
@@ -80,7 +81,8 @@ Keep = Annotated[
         min=0, help="Keep this many dated versions of the model, each about twice as old as the next; see rollback."
     ),
 ]
-LivePage = Annotated[bool, typer.Option("--dashboard", help="Serve a live page during the run.")]
+LivePage = Annotated[bool, typer.Option("--dashboard", help="Serve the dashboard during the run.")]
+NO_PAGE = "without --dashboard"  # of --port
 
 
 NoRows = Annotated[
@@ -98,6 +100,14 @@ def check_folder(out: Path, resume: bool) -> None:
         raise CommandError(f"{out} is a file; --out expects a folder.")
     if out.exists() and any(out.iterdir()) and not resume:
         raise CommandError(f"{out} is not empty. Continue with --resume, or choose another folder.")
+
+
+def say_unused(context: typer.Context, **reasons: str | None) -> None:
+    """Say which options of the command line have no effect, and why; None for those that have one."""
+    for parameter in context.command.params:
+        reason, source = reasons.get(parameter.name or ""), context.get_parameter_source(parameter.name or "")
+        if reason is not None and source is not None and source.name == "COMMANDLINE":
+            console.say(f"{parameter.opts[0]} has no effect {reason}")
 
 
 def column_names(columns: str | None) -> list[str] | None:
@@ -137,6 +147,34 @@ def sample_shape(text: str | None, n_features: int) -> tuple[int, ...] | None:
             "colours, or lines."
         )
     return shape
+
+
+def run_source(
+    text: str,
+    out: Path,
+    *,
+    columns: str | None,
+    id_column: str | None,
+    bad_rows: BadRows,
+    missing: Missing,
+    follow: bool,
+    seed: int,
+) -> Callable[[], Source]:
+    """Return what opens the source that a run in a folder learns from."""
+    from streamgmm.sources import open_source
+    from streamgmm.storage.run_folder import reader_name
+
+    return partial(
+        open_source,
+        text,
+        columns=column_names(columns),
+        id_column=id_column,
+        skip_bad=bad_rows is BadRows.skip,
+        missing=missing is not Missing.error,
+        follow=follow,
+        seed=seed,
+        reader=reader_name(out),
+    )
 
 
 @contextmanager

@@ -14,7 +14,16 @@ from streamgmm.cli import console
 from streamgmm.cli.cluster import ClusterAddress, EngineOption, WorkerCount, cluster_engine, score_on_cluster
 from streamgmm.cli.config import ConfigFile
 from streamgmm.cli.console import MOST_BAD, CommandError
-from streamgmm.cli.options import BadRows, ColumnNames, IdColumn, ModelPath, OnBadRows, SourceName, column_names
+from streamgmm.cli.options import (
+    BadRows,
+    ColumnNames,
+    IdColumn,
+    ModelPath,
+    OnBadRows,
+    SourceName,
+    column_names,
+    say_unused,
+)
 
 if TYPE_CHECKING:
     from streamgmm.sinks import Write
@@ -24,6 +33,7 @@ GROWING = (".csv", ".ndjson", ".jsonl")  # files to which rows can be added
 
 
 def score(
+    context: typer.Context,
     model: ModelPath,
     source: SourceName,
     out: Annotated[
@@ -61,14 +71,14 @@ def score(
     address: ClusterAddress = None,
     formulas: Annotated[
         bool,
-        typer.Option("--formulas", help="Write ids to CSV as they are, also those that a spreadsheet would compute."),
+        typer.Option("--formulas", help="Write ids to CSV unchanged, even if a spreadsheet would compute them."),
     ] = False,
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
     """Score every row: log-likelihood, best component, p-value, and whether it is an anomaly.
 
-    Text without a heading has the columns of the training source.
+    Text without a heading is assumed to have the columns of the training source.
 
     Examples:
 
@@ -90,6 +100,12 @@ def score(
     from streamgmm.storage.run_folder import model_path
 
     path = None if out is None or str(out) == "-" else out
+    form = ("ndjson" if as_json else "csv") if path is None else path.suffix.lower().removeprefix(".")
+    say_unused(
+        context,
+        as_json=None if path is None else "with --out, whose extension decides",
+        formulas=None if form == "csv" else f"on {form or 'parquet'} output",
+    )
     if engine is None:
         check_out(path, source, follow)
     latest = LatestModel(model_path(model))

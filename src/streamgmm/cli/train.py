@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +20,14 @@ from streamgmm.cli.cluster import (
     absolute,
     cluster_engine,
     require_same_engine,
+    say_start,
     worker_lines,
+    worker_rates,
 )
 from streamgmm.cli.config import ConfigFile, write_settings
 from streamgmm.cli.console import CommandError
 from streamgmm.cli.options import (
+    NO_PAGE,
     BadRows,
     ColumnNames,
     IdColumn,
@@ -41,8 +43,9 @@ from streamgmm.cli.options import (
     SourceName,
     check_folder,
     check_passes,
-    column_names,
     number_of_passes,
+    run_source,
+    say_unused,
     served_metrics,
 )
 from streamgmm.cli.resumption import Resumed, resumed_options
@@ -126,8 +129,8 @@ def train(
 ) -> None:
     """Learn from a source. Interrupt at any time; continue with --resume.
 
-    A resumed run takes a new --half-life, --reheat, --passes, and all options that do not concern what it has learned.
-    It refuses others that differ from those of the run.
+    A resumed run applies a new --half-life, --reheat or --passes, and all options that do not affect what it has
+    learned. It refuses other options that differ from those of the run.
 
     Examples:
 
@@ -151,10 +154,15 @@ def train(
     from streamgmm.runs.metrics import figures_of
     from streamgmm.runs.options import RunOptions
     from streamgmm.runs.train import TrainingRun
-    from streamgmm.sources import open_source
-    from streamgmm.storage.run_folder import latest_checkpoint, locked, reader_name
+    from streamgmm.storage.run_folder import latest_checkpoint, locked
 
     check_folder(out, resume)
+    say_unused(
+        context,
+        rank=None if covariance == "low_rank" else "without --covariance low_rank",
+        passes="with --follow, which reads rows as they arrive" if follow else None,
+        port=None if dashboard else NO_PAGE,
+    )
     if source == "-" and passes not in (None, "auto", "1"):
         raise CommandError(f"standard input can be read only once; --passes {passes} needs a file.")
     with console.user_input():
@@ -185,16 +193,15 @@ def train(
             seed = kept.values["seed"]
             require_same_engine(known[1], cluster)
         with console.sigterm_as_interrupt():  # a pipe may be silent for long
-            open_again = partial(
-                open_source,
+            open_again = run_source(
                 source if cluster is None else absolute(source),
-                columns=column_names(columns),
+                out,
+                columns=columns,
                 id_column=id_column,
-                skip_bad=bad_rows is BadRows.skip,
-                missing=missing is not Missing.error,
+                bad_rows=bad_rows,
+                missing=missing,
                 follow=follow,
                 seed=seed,
-                reader=reader_name(out),
             )
             opened = open_again()
         if passes not in (None, "auto", "1") and not follow and not opened.rereadable:
@@ -230,14 +237,17 @@ def train(
 
             run.stop = stop
             if known is not None:
-                _resume(run, *known)
+                with console.warnings_as_lines():
+                    _resume(run, *known)
                 for line in kept.lines:
                     console.say(line)
+            if cluster is not None:
+                say_start(cluster)
             in_effect = {"passes": count or "auto", "shuffle": shuffle or "auto", **kept.values}
             said = False
             total = samples or run.expected_samples
             with (
-                live_line("train", total, enabled=console.shows_progress()) as show,
+                live_line("train", total, console.shows_progress(), lambda: worker_rates(run)) as show,
                 console.warnings_as_lines(),
             ):
                 for status in run.go():

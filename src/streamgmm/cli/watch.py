@@ -14,6 +14,7 @@ from streamgmm.cli import console
 from streamgmm.cli.config import ConfigFile, write_settings
 from streamgmm.cli.console import CommandError
 from streamgmm.cli.options import (
+    NO_PAGE,
     BadRows,
     ColumnNames,
     IdColumn,
@@ -26,7 +27,8 @@ from streamgmm.cli.options import (
     Port,
     SourceName,
     check_folder,
-    column_names,
+    run_source,
+    say_unused,
     served_metrics,
 )
 from streamgmm.cli.resumption import Resumed, resumed_options
@@ -48,18 +50,18 @@ def watch(
         list[str] | None,
         typer.Option(
             help="Where alerts go: '-' for standard output, a file, https://host/path, kafka://host:port/topic or "
-            "mqtt://host:port/topic. Give it again for more. [default: -]"
+            "mqtt://host:port/topic. Repeat it for more targets. [default: -]"
         ),
     ] = None,
     contamination: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="Share of typical rows that may be flagged.")
     ] = 0.01,
     max_p: Annotated[
-        float | None, typer.Option(min=1e-12, max=0.5, help="Flag rows whose p-value is at most this, instead.")
+        float | None, typer.Option(min=1e-12, max=0.5, help="Flag rows with at most this p-value, not a fixed share.")
     ] = None,
     fdr: Annotated[
         float | None,
-        typer.Option(min=1e-4, max=0.5, help="Flag rows so that about this share of alarms is false, instead."),
+        typer.Option(min=1e-4, max=0.5, help="Flag rows so that about this share of alarms is false."),
     ] = None,
     only_anomalies: Annotated[
         bool,
@@ -85,7 +87,7 @@ def watch(
     no_rows: NoRows = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue from the last checkpoint in the folder, also one that train wrote."),
+        typer.Option("--resume", help="Continue from the last checkpoint in the folder, even one of train."),
     ] = False,
     columns: ColumnNames = None,
     id_column: IdColumn = None,
@@ -95,11 +97,11 @@ def watch(
     metrics_port: MetricsPort = None,
     config: ConfigFile = None,
 ) -> None:
-    """Judge each row of a source, send alerts about strange ones, and learn it.
+    """Judge each row of a source, send alerts about strange rows, and learn from it.
 
     Alerts are lines of JSON: one when a burst of anomalies begins and one when it ends, with the same id. A target that
-    is down gets them later; after a crash some may be sent again. A model that starts from nothing says nothing until
-    annealing has ended: train one on the past first, and continue it with --resume.
+    is down gets them later; after a crash, some may be sent again. A new model sends no alerts until annealing has
+    finished: train one on past data first, and continue it with --resume.
 
     Examples:
 
@@ -122,13 +124,19 @@ def watch(
     from streamgmm.runs.train import TrainingRun
     from streamgmm.runs.watch import Watcher, WatchOptions
     from streamgmm.sinks.alerts import Outbox, open_target
-    from streamgmm.sources import open_source
-    from streamgmm.storage.run_folder import latest_checkpoint, locked, reader_name
+    from streamgmm.storage.run_folder import latest_checkpoint, locked
 
     check_folder(out, resume)
     if max_p is not None and fdr is not None:
         raise CommandError("--max-p and --fdr both choose what is flagged; give one of them.")
-    targets = [open_target(text, sys.stdout) for text in alert_to or ["-"]]
+    chosen = "--max-p" if max_p is not None else None if fdr is None else "--fdr"
+    say_unused(
+        context,
+        contamination=None if chosen is None else f"with {chosen}, which chooses what is flagged",
+        port=None if dashboard else NO_PAGE,
+    )
+    alert_to = alert_to or ["-"]
+    targets = [open_target(text, sys.stdout) for text in alert_to]
     with console.user_input():
         settings = Settings(
             components,
@@ -148,17 +156,18 @@ def watch(
             kept.apply(known[0].trainer)
             missing, seed = Missing(kept.values["missing"]), kept.values["seed"]
         with console.sigterm_as_interrupt():  # a pipe may be silent for long
-            opened = open_source(
+            opened = run_source(
                 source,
-                columns=column_names(columns),
+                out,
+                columns=columns,
                 id_column=id_column,
-                skip_bad=bad_rows is BadRows.skip,
-                missing=missing is not Missing.error,
+                bad_rows=bad_rows,
+                missing=missing,
                 follow=follow,
                 seed=seed,
-                reader=reader_name(out),
-            )
+            )()
         stack.enter_context(closing(opened))
+        say_unused(context, follow=None if opened.grows or not follow else f"on {opened.name}, which cannot grow")
         options = RunOptions(
             passes=None if follow and opened.grows else 1,
             checkpoint_every=checkpoint_every,
@@ -192,7 +201,7 @@ def watch(
             first = True
             for status in run.go():
                 if first:
-                    write_settings(out, context, kept.values)
+                    write_settings(out, context, {"alert_to": alert_to, **kept.values})
                     first = False
                 if not said and watcher.state.judged:
                     said = True

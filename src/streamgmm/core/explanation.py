@@ -1,4 +1,4 @@
-"""Explanations: which features make a row strange, each judged by what the others lead one to expect."""
+"""Explanations: which features make a row strange, each compared with the value expected from the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEATURES_AT_ONCE = 1 << 20  # numbers in one block of rows × components × feat
 
 
 class Expectation(NamedTuple):
-    """What the other features of each row lead one to expect of each feature: mean and variance, (N, D)."""
+    """What to expect of each feature given the other features of its row: mean and variance, (N, D)."""
 
     mean: Numbers
     variance: Numbers
@@ -66,7 +66,7 @@ def expect_by_precisions(
 
 
 class Reason(NamedTuple):
-    """Why a row is strange, as one of its features tells.
+    """How much one feature contributes to the strangeness of a row.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Reason(NamedTuple):
     value : float
         Its value.
     expected : float
-        What the other features of the row lead one to expect.
+        The value expected from the other features of the row.
     low, high : float
         Range that 99 % of the values are expected in.
     """
@@ -100,25 +100,28 @@ def rank_reasons(
     """Return, for each row, at most so many features that make it strange; see `reasons_of`."""
     known = None if names is None else [str(name) for name in names]
     found = zip(rows, expected.mean, expected.variance, differs, strict=True)
-    return [reasons_of(row, mean, v, known, odd)[:most] for row, mean, v, odd in found]
+    return [reasons_of(row, mean, v, known, odd, most) for row, mean, v, odd in found]
 
 
 def reasons_of(
-    row: Numbers, expected: Numbers, variance: Numbers, names: list[str] | None, differs: npt.NDArray[np.bool_]
+    row: Numbers,
+    expected: Numbers,
+    variance: Numbers,
+    names: list[str] | None,
+    differs: npt.NDArray[np.bool_],
+    most: int | None = None,
 ) -> list[Reason]:
-    """Rank the features of one row; those that never varied and ``differs`` come first."""
-    squares = np.where(np.isnan(row), 0.0, (row - expected) ** 2 / variance)
+    """Rank the features of one row, at most so many; those that never varied and ``differs`` come first."""
+    gaps = np.isnan(row)
+    squares = (row - expected) ** 2 / variance
+    squares[gaps] = 0.0
     if differs.any():
         squares = differs.astype(np.float64)
     total = squares.sum()
     shares = squares / total if total > 0 else np.zeros_like(squares)
-    order = [int(d) for d in np.argsort(-shares, kind="stable") if not np.isnan(row[d])]
-    reach = USUAL_RANGE * np.sqrt(variance)
-    return [
-        Reason(
-            names[d] if names is not None else d,
-            float(shares[d]), float(row[d]), float(expected[d]),
-            float(expected[d] - reach[d]), float(expected[d] + reach[d]),
-        )
-        for d in order
-    ]  # fmt: skip
+    order = (-shares).argsort(kind="stable")
+    best = order[~gaps[order]][:most]
+    reach = USUAL_RANGE * np.sqrt(variance[best])
+    columns = (shares[best], row[best], expected[best], expected[best] - reach, expected[best] + reach)
+    named = [names[d] if names is not None else d for d in best.tolist()]
+    return [Reason(*reason) for reason in zip(named, *(column.tolist() for column in columns), strict=True)]

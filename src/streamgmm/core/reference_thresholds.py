@@ -50,7 +50,7 @@ def p_value(score: float, typical: Numbers, counted: int = 10, share: float = 0.
     return counted / (n + 1) * survival(u - score) / survival(u - s[counted - 1])
 
 
-def end_of_outliers(scores: Numbers, share: float) -> float | None:
+def end_of_outliers(scores: Numbers, share: float, caution: float = 1.25) -> float | None:
     """[E44] Threshold that separates evident outliers from usual rows; None if no outliers are evident."""
     s, n = sorted(float(t) for t in scores), len(scores)
     shares = [(i + 1) / (n + 1) for i in range(n)]
@@ -59,13 +59,13 @@ def end_of_outliers(scores: Numbers, share: float) -> float | None:
     most, o = sum(q <= share * (1 + 1e-12) for q in shares), 0.0
     for _ in range(20):
         beta = sum(between) / 200 + (2 * share - o) / (8 * share) * (u - a)
-        usual = [(10 * share - o) * float(np.exp(-(u - t) / beta)) for t in s[:most]]
+        usual = [(10 * share - o) * float(np.exp(-(u - t) / (caution * beta))) for t in s[:most]]
         o = min(max(0.0, *(q - e for q, e in zip(shares, usual, strict=False))), share)
     pure = [k for k in range(most) if usual[k] <= 0.1 * shares[k]]
-    if most < 10 or not pure or shares[pure[-1]] < share / 2:
+    if most < 10 or len(pure) < 5:
         return None
     k = pure[-1]
-    return max(s[k], min(s[k + 1], u + beta * float(np.log(0.1 * shares[k] / (10 * share - o)))))
+    return max(s[k], min(s[k + 1], u + caution * beta * float(np.log(0.1 * shares[k] / (10 * share - o)))))
 
 
 def strangest(scores: Numbers, share: float) -> set[int]:
@@ -74,11 +74,8 @@ def strangest(scores: Numbers, share: float) -> set[int]:
     return set(order[: int(min(share, 0.05) * (len(scores) + 1) * (1 + 1e-12))])
 
 
-def of_a_moment(shares: Numbers, periods: int = 100) -> list[bool]:
-    """[E46] Which components describe a moment, given the responsibilities (N, K) of rows in the order of time."""
-    period = np.repeat(np.arange(periods), np.diff(np.linspace(0, len(shares), periods + 1).astype(int)))
-    found = []
-    for own in shares.T:
-        near = max(float(own[(period == p) | (period == p + 1)].sum()) for p in range(periods - 1))
-        found.append(bool(own.sum() >= 3 and near > 0.8 * own.sum()))
-    return found
+def in_bursts(scores: Numbers, share: float = 0.03) -> list[bool]:
+    """[E46] Which rows describe a moment, given the scores (N,) that other parts of a file give its rows."""
+    end = end_of_outliers(scores, share)
+    strange = [end is not None and float(t) < end for t in scores]
+    return [own and sum(strange[max(0, i - 10) : i + 11]) >= 3 for i, own in enumerate(strange)]

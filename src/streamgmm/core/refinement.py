@@ -13,7 +13,8 @@ from streamgmm.core.relocation import relocated
 
 MOST_MOVES = 20
 FOLDS, ITERATIONS = 5, 10  # of the cross-validation, each from the fit to all samples
-NEIGHBOURS, OF_ALL = 40, 100  # consecutive samples that are left out together: so many, or one in so many of all
+NEIGHBOURS = 40  # consecutive samples that are left out together, at least
+PARTS = 100  # into which a long file is cut: the samples of a part are left out together
 FEWEST, GONE = 0.5, -1e9  # samples that a component needs in a fold, and the logarithm of its weight without them
 
 
@@ -43,14 +44,14 @@ def _promise(sheet: Sheet, fit: Fit) -> float:
     return float(some.counts @ leave_one_out(some, fit).scores)
 
 
-def cross_validated(sheet: Sheet, fit: Fit) -> Numbers:
+def cross_validated(sheet: Sheet, fit: Fit, parts: int = PARTS) -> Numbers:
     """[E31] Return what each sample scores under a mixture that four fifths of the samples give, without it: (N,).
 
     Each fold starts from the fit to all samples, so it costs a few iterations. Neighbours are left out together: a
     burst of faults must not vouch for itself. A component that is left without samples is gone. Samples that count
     nothing are scored, too.
     """
-    block = max(1, min(max(NEIGHBOURS, len(sheet) // OF_ALL), len(sheet) // (2 * FOLDS)))
+    block = max(1, min(max(NEIGHBOURS, len(sheet) // parts), len(sheet) // (2 * FOLDS)))
     fold, scores = np.arange(len(sheet)) // block % FOLDS, np.empty(len(sheet))
     for number in range(min(FOLDS, len(sheet))):
         out = fold == number

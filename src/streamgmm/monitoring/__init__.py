@@ -7,7 +7,7 @@ from streamgmm.monitoring.monitor import Monitor
 from streamgmm.monitoring.reference import Reference, is_unlikely
 from streamgmm.monitoring.reservoir import Reservoir
 from streamgmm.monitoring.strangest import StrangestRows
-from streamgmm.monitoring.trimming import calibrate_on_usual, refine_on_lasting
+from streamgmm.monitoring.trimming import calibrate_on_usual
 
 __all__ = [
     "Burst",
@@ -24,5 +24,4 @@ __all__ = [
     "discover",
     "group_rows",
     "is_unlikely",
-    "refine_on_lasting",
 ]

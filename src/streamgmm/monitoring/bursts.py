@@ -125,7 +125,7 @@ def group_rows(
     if quiet_rows < 1:
         raise ValueError(f"quiet_rows is {quiet_rows}; expected at least 1.")
     changes, seen = list[Change](), 0  # rows of the chunk that the burst has counted
-    for index in [*np.flatnonzero(rows.anomalous).tolist(), None]:
+    for index in [*rows.anomalous.nonzero()[0].tolist(), None]:
         end = len(rows.anomalous) if index is None else index
         if burst is not None:
             missing = quiet_rows - burst.quiet

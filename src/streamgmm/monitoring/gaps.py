@@ -35,12 +35,17 @@ def fill_gaps(mixture: Mixture, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return filled
 
 
+def has_gaps(rows: npt.NDArray[Any]) -> bool:
+    """Tell whether any value is missing."""
+    return rows.dtype.kind == "f" and bool(np.isnan(rows).any())
+
+
 def by_gaps(rows: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]:
     """Yield each pattern of gaps (D,) that occurs, with the numbers of the rows that have it."""
-    gaps = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(rows.shape, np.bool_)
-    if not gaps.any():
+    if not has_gaps(rows):
         yield np.zeros(rows.shape[1], np.bool_), np.arange(len(rows))
         return
+    gaps = np.isnan(rows)
     packed = np.packbits(gaps, axis=1)
     _, first, pattern = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(pattern.ravel(), kind="stable")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.trainer import Trainer
-from streamgmm.monitoring.gaps import by_gaps, fill_gaps
+from streamgmm.monitoring.gaps import by_gaps, fill_gaps, has_gaps
 from streamgmm.monitoring.monitor import Monitor
 from streamgmm.monitoring.reference import Reference
 
@@ -41,7 +41,7 @@ class Judge:
     monitor : Monitor
         What is typical of its stream.
     mixture : Mixture or None, default=None
-        The model as it was before; None for the present one.
+        The model as it was before; None for the current one.
     """
 
     def __init__(self, trainer: Trainer, monitor: Monitor, mixture: Mixture | None = None) -> None:
@@ -68,6 +68,9 @@ class Judge:
         contamination : float
             Share of typical rows that may be flagged.
         """
+        if self.known and not has_gaps(rows):
+            known = self._monitor.reference
+            return Verdict(known.p_values(scores), np.full(len(rows), known.threshold(contamination)))
         p_values, thresholds = np.ones(len(rows)), np.full(len(rows), -inf)
         if self.known:
             for gaps, some in by_gaps(rows):
@@ -104,7 +107,7 @@ class Judge:
         stretch = spreads[1] / spreads[0] if spreads[0] > 0 else 1.0
         start = np.interp(TAIL[0], known.shares, known.scores)
         mapped -= stretch * np.maximum(start - known.scores, 0.0)
-        return Reference(np.maximum.accumulate(mapped), known.shares)
+        return Reference(np.maximum.accumulate(mapped), known.shares, known.caution)
 
     @cached_property
     def _scores_of_sample(self) -> Numbers:

@@ -1,4 +1,4 @@
-"""What is typical of a stream: a sample of its rows, their scores under the present model, and the strangest rows."""
+"""What is typical of a stream: a sample of its rows, their scores under the current model, and the strangest rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring.bursts import PlainId
 from streamgmm.monitoring.gaps import fill_gaps
 from streamgmm.monitoring.quantiles import reference_of_digests
-from streamgmm.monitoring.reference import Reference
+from streamgmm.monitoring.reference import CAUTION, MOST_CAUTION, Reference
 from streamgmm.monitoring.reservoir import MOST_ROWS, Reservoir, reservoir_size
 from streamgmm.monitoring.strangest import MOST_ROWS as MOST_STRANGE
 from streamgmm.monitoring.strangest import StrangestRows
@@ -23,6 +23,9 @@ from streamgmm.monitoring.strangest import StrangestRows
 STEP = 256  # rows; the reference may be scored anew after any multiple of them
 MOST_SCORED = 10_000_000  # numbers of all rows that are scored at the end of a training that was not refined
 GROWTH = 8  # and is so when a stream has grown by one in so many
+NEAR_PARTS, FAR_PARTS = 100, (10, 20, 50)  # of a file, which rows are judged without: neighbours, or a long time
+RARE, MOST_NEW = 0.01, 0.05  # rows as rare as the first, that a long time may have; more are like a class of its own
+BULK = 0.02, 0.1  # shares of rows between which the spread of scores is measured: outliers are fewer
 UNKNOWN = Reference(np.empty(0), np.empty(0))
 
 
@@ -34,7 +37,7 @@ class Monitor:
     reservoir : Reservoir or None
         A sample of the rows; None before the first row, and in files that were saved without rows.
     reference : Reference
-        What typical rows score, under a model that is at most an eighth of the stream older than the present one.
+        What typical rows score, under a model that is at most an eighth of the stream older than the current one.
     strangest : StrangestRows
         The strangest recent rows.
     """
@@ -52,7 +55,7 @@ class Monitor:
         Parameters
         ----------
         trainer : Trainer
-            The present model.
+            The current model.
         """
         if not self._snapshot:
             trainer.settle()
@@ -143,12 +146,12 @@ class Monitor:
         return self.reservoir
 
     def calibrate(self, trainer: Trainer) -> None:
-        """Score the sample under the present model, once annealing is over.
+        """Score the sample under the current model, once annealing is over.
 
         Parameters
         ----------
         trainer : Trainer
-            The present model.
+            The current model.
         """
         if self.reservoir is None:
             return
@@ -157,7 +160,7 @@ class Monitor:
         if trainer.annealed and len(self.reservoir):
             trainer.settle()
             rows = fill_gaps(trainer.mixture, self.reservoir.rows)
-            self.reference = Reference.of(trainer.mixture.log_prob(rows))
+            self.reference = Reference.of(trainer.mixture.log_prob(rows), caution=self.reference.caution)
 
     def _postpone(self, reservoir: Reservoir) -> None:
         self._due = reservoir.seen + max(STEP, int(min(reservoir.seen, reservoir.memory)) // GROWTH)
@@ -193,9 +196,21 @@ class Monitor:
             weights = None if counts is None else counts[::step]
             self.reference = Reference.of(trainer.mixture.log_prob(whole[::step]), weights)
             return trainer.mixture.log_prob(rows)
-        scores = trainer.cross_validated_scores(whole, learned)
-        self.reference = Reference.of(scores, counts)
-        return scores if whole is rows else trainer.cross_validated_scores(rows, learned)
+        parts, scores, caution = self._judged_from_afar(whole, trainer, learned)
+        self.reference = Reference.of(scores, counts, caution)
+        return scores if whole is rows else trainer.cross_validated_scores(rows, learned, parts)
+
+    def _judged_from_afar(
+        self, rows: npt.NDArray[Any], trainer: Trainer, learned: npt.NDArray[np.float64] | None
+    ) -> tuple[int, npt.NDArray[np.float64], float]:
+        """[E31] Score rows without the longest time around them that others replace; also return parts and caution."""
+        near = trainer.cross_validated_scores(rows, learned, NEAR_PARTS)
+        for parts in FAR_PARTS:
+            far = trainer.cross_validated_scores(rows, learned, parts)
+            if (far < np.quantile(near, RARE)).mean() <= MOST_NEW:  # rows to come may stray as much farther again
+                caution = CAUTION * _spread(far) / max(_spread(near), np.finfo(np.float64).tiny)
+                return parts, far, min(max(caution, CAUTION), MOST_CAUTION)
+        return NEAR_PARTS, near, CAUTION
 
     def tensors(self, rows: bool = True) -> dict[str, npt.NDArray[Any]]:
         """Return everything as arrays, for a file; without ``rows`` scores alone.
@@ -208,6 +223,7 @@ class Monitor:
         found = {
             "reference.scores": self.reference.scores,
             "reference.shares": self.reference.shares,
+            "reference.caution": np.array(self.reference.caution),
             "reference.due": np.array(self._due),
             **{f"snapshot.{name}": value for name, value in self._snapshot.items()},
         }
@@ -233,7 +249,9 @@ class Monitor:
             self.reference = reference_of_digests(tensors["scores"].tobytes(), tensors["scores_before"].tobytes())
             self._due = MOST_ROWS
         else:
-            self.reference = _checked(Reference(tensors["reference.scores"], tensors["reference.shares"]))
+            caution = float(tensors.get("reference.caution", CAUTION))  # which the first files do not have
+            require_range("monitor.reference.caution", caution, 1.0, MOST_CAUTION)
+            self.reference = _checked(Reference(tensors["reference.scores"], tensors["reference.shares"], caution))
             self._due = int(tensors["reference.due"])
             require_range("monitor.reference.due", self._due, 0)
         self._snapshot = {n.removeprefix("snapshot."): v for n, v in tensors.items() if n.startswith("snapshot.")}
@@ -254,6 +272,11 @@ class Monitor:
             require_range("monitor.row_times", strange.times, 0)
             strange.ids = ids_of_tensors(tensors, len(strange.rows))
         return self
+
+
+def _spread(scores: npt.NDArray[np.float64]) -> float:
+    low, high = np.quantile(scores, BULK)
+    return float(high - low)
 
 
 def ids_of_tensors(tensors: Mapping[str, npt.NDArray[Any]], count: int) -> list[PlainId]:
@@ -282,7 +305,7 @@ def _require_width(name: str, rows: npt.NDArray[Any], n_features: int) -> None:
 
 def _checked(reference: Reference) -> Reference:
     scores, shares = reference.scores, reference.shares
-    same = scores.ndim == 1 and scores.shape == shares.shape
+    same = scores.ndim == 1 and scores.shape == shares.shape and scores.dtype == shares.dtype == np.float64
     if not same or (np.diff(scores) < 0).any() or (np.diff(shares) < 0).any() or ((shares <= 0) | (shares > 1)).any():
         raise ValueError(
             "the scores of typical rows are not in increasing order, or their shares are not within (0, 1]"

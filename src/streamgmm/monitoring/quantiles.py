@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamgmm.errors import MissingExtraError
 from streamgmm.monitoring.reference import MOST_SCORES, Reference
 
 
@@ -15,8 +16,10 @@ def reference_of_digests(current: bytes, previous: bytes) -> Reference:
     current, previous : bytes
         Digests of two windows of scores.
     """
-    from datasketches import tdigest_double
-
+    try:
+        from datasketches import tdigest_double
+    except ImportError as problem:
+        raise MissingExtraError("Thresholds in files of streamgmm 0.1 require datasketches", "sketches") from problem
     try:
         both, other = (tdigest_double.deserialize(digest) for digest in (current, previous))
         both.merge(other)

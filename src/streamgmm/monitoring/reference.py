@@ -18,7 +18,10 @@ TAIL = 0.1  # share of scores that the tail is fitted to
 LARGEST_SHAPE = 0.5
 SMALLEST = 1e-12  # p-value
 FALSE_ALARMS = 0.1  # share of usual rows among those below a threshold that outliers decide
-FEWEST_OUTLIERS = 0.5  # share of the rows to flag that must be outliers to decide it
+CAUTION = 1.25  # times the spread of usual scores, at least: new rows stray farther than those that were learned
+MOST_CAUTION = 4.0
+FEWEST_OUTLIERS = 0.5  # share of the rows to flag that must be outliers to decide on a threshold
+FEWEST_EVIDENT = 5  # outliers: by chance, usual rows lie there less than once in a thousand samples
 ROUNDS = 20  # in which the outliers and the tail of usual rows are found; the first few matter
 USUAL = 2, 10  # times the share to flag: between these, rows are usual, and their scores thin out exponentially
 
@@ -55,6 +58,8 @@ class Reference:
         Scores in increasing order.
     shares : array of shape (M,)
         Share of typical rows that score at most as much.
+    caution : float, default=1.25
+        How much farther the scores of new rows may spread, where outliers decide on the threshold ([E44]).
 
     Examples
     --------
@@ -67,9 +72,10 @@ class Reference:
 
     scores: Numbers
     shares: Numbers
+    caution: float = CAUTION
 
     @classmethod
-    def of(cls, scores: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> Reference:
+    def of(cls, scores: npt.ArrayLike, counts: npt.ArrayLike | None = None, caution: float = CAUTION) -> Reference:
         """Return the reference that scores (N,) of typical rows give, each counted as often as ``counts`` (N,) say."""
         values = np.asarray(scores, np.float64)
         weights = np.ones(len(values)) if counts is None else np.asarray(counts, np.float64)
@@ -78,7 +84,7 @@ class Reference:
         below = np.cumsum(weights[order])
         kept = _thinned(len(values))
         total = below[-1] + 1 if len(below) else 1.0
-        return cls(values[order][kept], below[kept] / total)
+        return cls(values[order][kept], below[kept] / total, caution)
 
     @property
     def known(self) -> bool:
@@ -101,11 +107,17 @@ class Reference:
     def _thresholds(self) -> dict[float, float]:
         return {}
 
+    def outlier_threshold(self, share: float) -> float:
+        """[E44] Return the score below which rows are evident outliers, at most this share; -inf if none are."""
+        end = self._end_of_outliers(share) if self.known else inf
+        return end if end < inf else -inf
+
     def _find_threshold(self, share: float) -> float:
-        place = int(np.searchsorted(self.shares, share * (1 + 1e-12), side="right"))
+        place = self._place(share)
         if place:
-            end = inf if place < COUNTED else self._end_of_outliers(share, place)
-            return end if end < inf else float(np.nextafter(self.scores[place - 1], inf))
+            end = self._end_of_outliers(share)
+            outliers = self.shares[np.searchsorted(self.scores, end) - 1] if end < inf else 0.0
+            return end if outliers >= FEWEST_OUTLIERS * share else float(np.nextafter(self.scores[place - 1], inf))
         tail = self._tail  # rarer than any row that was seen
         lowest = float(tail.log_share(self.scores[0]))
         return float(np.nextafter(tail.quantile(lowest + log(share / float(self.shares[0]))), inf))
@@ -114,22 +126,33 @@ class Reference:
         """Return the share of typical rows that are as unlikely as rows with these scores (N,); 1 if unknown."""
         if not self.known:
             return np.ones(len(scores))
-        places = np.searchsorted(self.scores, scores, side="left")
-        p = np.append(self.shares, 1.0)[places]
-        edge = self.scores[COUNTED - 1]
+        p = self._shares_and_all[np.searchsorted(self.scores, scores, side="left")]
+        edge, counted, log_share = self._edge
         rare = scores < edge
         if rare.any():
-            tail, counted = self._tail, self.shares[np.searchsorted(self.scores, edge, side="left")]
-            p[rare] = counted * np.exp(tail.log_share(scores[rare]) - tail.log_share(edge))
+            p[rare] = counted * np.exp(self._tail.log_share(scores[rare]) - log_share)
         return np.maximum(p, SMALLEST)
 
-    def _end_of_outliers(self, share: float, place: int) -> float:
-        """[E44] Return the highest threshold below which hardly any row is usual; infinity if there is none.
+    @cached_property
+    def _shares_and_all(self) -> Numbers:
+        """The shares, and 1 for scores above all."""
+        return np.append(self.shares, 1.0)
 
-        ``place`` scores lie below the quantile of ``share``.
-        """
-        nearest, farthest = (times * share for times in USUAL)
-        if farthest > 0.5:
+    @cached_property
+    def _edge(self) -> tuple[float, float, float]:
+        """Where counting ends: the score, the share of typical rows up to it, and the logarithm of that of the tail."""
+        edge = self.scores[COUNTED - 1]
+        counted = self.shares[np.searchsorted(self.scores, edge, side="left")]
+        return edge, counted, self._tail.log_share(edge)
+
+    def _place(self, share: float) -> int:
+        """Return how many scores lie below the quantile of a share."""
+        return int(np.searchsorted(self.shares, share * (1 + 1e-12), side="right"))
+
+    def _end_of_outliers(self, share: float) -> float:
+        """[E44] Return the highest threshold below which hardly any row is usual; infinity if there is none."""
+        place, (nearest, farthest) = self._place(share), (times * share for times in USUAL)
+        if place < COUNTED or farthest > 0.5:
             return inf
         scores = np.interp(np.linspace(nearest, farthest, 200), self.shares, self.scores)
         away, below, outliers = scores[-1] - self.scores[:place], self.shares[:place], 0.0
@@ -138,13 +161,13 @@ class Reference:
             spread = (scores[-1] - scores).mean() + hidden * (scores[-1] - scores[0])
             if not spread > 0:
                 return inf
-            usual = (farthest - outliers) * np.exp(-away / spread)
+            usual = (farthest - outliers) * np.exp(-away / (self.caution * spread))
             outliers = float(np.clip(np.max(below - usual), 0.0, share))
         pure = np.flatnonzero(usual <= FALSE_ALARMS * below)
-        if not len(pure) or below[pure[-1]] < FEWEST_OUTLIERS * share:
+        if len(pure) < FEWEST_EVIDENT:
             return inf
         last = int(pure[-1])
-        limit = scores[-1] + spread * log(FALSE_ALARMS * below[last] / (farthest - outliers))
+        limit = scores[-1] + self.caution * spread * log(FALSE_ALARMS * below[last] / (farthest - outliers))
         return float(np.clip(limit, np.nextafter(self.scores[last], inf), self.scores[last + 1]))
 
     @cached_property
@@ -170,7 +193,7 @@ def _thinned(count: int) -> npt.NDArray[np.int64]:
 
 
 def is_unlikely(flagged: int, count: int, contamination: float) -> bool:
-    """Tell whether so many of ``count`` rows are far from the share that was asked for.
+    """Return whether the number of flagged rows is implausibly far from the requested share.
 
     Parameters
     ----------

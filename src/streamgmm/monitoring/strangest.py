@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.rows import LIMITS
 from streamgmm.monitoring.bursts import PlainId, plain_id
 from streamgmm.native import Floats
 
 MOST_ROWS = 12
-LARGEST = 3e38  # of float32
+LARGEST = LIMITS[np.dtype(np.float32)]
 MAX_AGE = 100_000  # samples after which a strange row is no longer news
 LONGEST_ID = 200  # characters
 

@@ -14,9 +14,6 @@ from streamgmm.monitoring.monitor import Monitor
 Numbers = npt.NDArray[np.float64]
 ROUNDS = 2  # rows that were hidden by others show in the second
 MOST = 0.05  # share of rows that are not learned: whoever flags more does not mean outliers alone
-PERIODS = 100  # into which the rows of a file are cut
-MOMENT = 0.8  # share of the rows of a component that two neighbouring periods hold, if it describes a moment
-FEWEST, MOST_IN_BURSTS = 3, 0.02  # rows of such a component, and share of rows of all of them
 
 
 def calibrate_on_usual(
@@ -46,41 +43,6 @@ def calibrate_on_usual(
         learned = np.where(_lowest(scores, weights, min(share, MOST)), 0.0, weights)
         trainer.refine(rows.astype(np.float64), learned)
     return monitor.calibrate_on(rows, trainer, counts, learned)
-
-
-def refine_on_lasting(trainer: Trainer, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
-    """[E46] Refine a model on rows in the order of time; return how often each counts, (N,), or None if it cannot be.
-
-    Components that describe a single moment do not describe what is to come. The few rows that they have are not
-    learned.
-
-    Parameters
-    ----------
-    trainer : Trainer
-        A training that has ended.
-    rows : array of shape (N, D)
-        All rows that it has learned, as float64.
-    """
-    learned = np.ones(len(rows))
-    for _ in range(ROUNDS + 1):
-        if not trainer.refine(rows, learned):
-            return None
-        burst = _in_bursts(trainer, rows, learned)
-        if not burst.any() or (burst | (learned == 0)).mean() > MOST_IN_BURSTS:
-            break
-        learned[burst] = 0.0
-    return learned
-
-
-def _in_bursts(trainer: Trainer, rows: npt.NDArray[Any], learned: Numbers) -> npt.NDArray[np.bool_]:
-    """Tell which of the rows that were learned belong to components that describe a single moment."""
-    shares = trainer.mixture.responsibilities(rows.astype(trainer.dtype, copy=False)) * learned[:, None]
-    edges = np.unique(np.linspace(0, len(rows), PERIODS, endpoint=False).astype(np.int64))
-    periods = np.add.reduceat(shares, edges, axis=0)
-    together = (periods[1:] + periods[:-1]).max(axis=0) if len(periods) > 1 else periods[0]
-    masses = shares.sum(axis=0)
-    moment = (masses >= FEWEST) & (together > MOMENT * masses)
-    return np.asarray(shares[:, moment].sum(axis=1) > 0.5)
 
 
 def _lowest(scores: Numbers, weights: Numbers, share: float) -> npt.NDArray[np.bool_]:

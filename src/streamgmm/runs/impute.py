@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streamgmm.errors import StreamGMMError
 from streamgmm.runs.score import Report
 from streamgmm.sinks import Columns
-from streamgmm.sources import Chunk, Source, drop_unfit, read_ahead, select_columns
+from streamgmm.sources import Chunk, Source, drop_unfit, read_source, select_columns
 from streamgmm.storage import SavedModel
 
 
@@ -38,7 +38,7 @@ def impute_rows(
     mixture, empty = saved.trainer.mixture, True
     names = None if saved.feature_names is None else [*saved.feature_names, *others]
     source.expect(names, mixture.n_features + len(others))
-    for chunk in read_ahead(source.chunks()):
+    for chunk in read_source(source, source.chunks()):
         if len(chunk.rows):
             chunk = drop_unfit(chunk, np.dtype(np.float64), source, gaps=True)
         report(chunk.bad)

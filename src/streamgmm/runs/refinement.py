@@ -10,10 +10,14 @@ import numpy.typing as npt
 
 from streamgmm.core.passes import MOST_REFINED
 from streamgmm.core.trainer import Trainer
-from streamgmm.monitoring import Monitor, refine_on_lasting
+from streamgmm.monitoring import Monitor, Reference
+from streamgmm.monitoring.gaps import fill_gaps
 from streamgmm.runs.observer import as_floats
 
 MOST_NUMBERS = 1 << 24  # of all rows, which are in memory as float64: 128 MB, and about four times that while EM runs
+ROUNDS = 2  # in which rows of bursts are found; those that were hidden by others show in the second
+NEAR, FEWEST = 10, 3  # rows on each side of an outlier, and outliers among them, itself included, that make a burst
+MOST_IN_BURSTS = 0.03  # share of rows
 
 
 class AllRows(NamedTuple):
@@ -84,3 +88,37 @@ def refine(trainer: Trainer, monitor: Monitor, every: AllRows, *, in_time: bool)
     monitor.strangest.clear()
     monitor.strangest.add(rows, scores, every.numbers, trainer.n_samples + trainer.n_skipped)
     return every.numbers[learned == 0]
+
+
+def refine_on_lasting(trainer: Trainer, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    """[E46] Refine a model on rows in the order of time; return how often each counts, (N,), or None if it cannot be.
+
+    Outliers that follow each other, and that rows of other times do not explain, describe a moment, not what is to
+    come. They are not learned.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        A training that has ended.
+    rows : array of shape (N, D)
+        All rows that it has learned, as float64.
+    """
+    learned = np.ones(len(rows))
+    if not trainer.refine(rows, learned):
+        return None
+    for _ in range(ROUNDS):
+        burst = _in_bursts(trainer, rows, learned)
+        if not (burst & (learned > 0)).any():
+            break
+        learned[burst] = 0.0
+        trainer.refine(rows, learned)
+    return learned
+
+
+def _in_bursts(trainer: Trainer, rows: npt.NDArray[Any], learned: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Tell which rows are evident outliers among others, judged by what rows of other times give."""
+    values = rows.astype(trainer.dtype, copy=False)
+    scores = trainer.cross_validated_scores(fill_gaps(trainer.mixture, values), learned)
+    strange = scores < Reference.of(scores).outlier_threshold(MOST_IN_BURSTS)
+    near = np.convolve(strange, np.ones(2 * NEAR + 1))[NEAR:-NEAR]
+    return np.asarray(strange & (near >= FEWEST))

@@ -15,6 +15,7 @@ from streamgmm.core.rows import rows_with_values
 from streamgmm.core.scaling import Scaling
 from streamgmm.errors import Remedy, SourceError, StreamGMMError
 from streamgmm.monitoring import Judge, Monitor, Reference
+from streamgmm.runs.absence import Absence
 from streamgmm.sinks import Columns
 from streamgmm.sources import (
     FINGERPRINT_BYTES,
@@ -26,10 +27,9 @@ from streamgmm.sources import (
     drop_unfit,
     fingerprint,
     has_fingerprint,
-    read_ahead,
+    read_source,
     select_columns,
 )
-from streamgmm.sources.reader_thread import END_SECONDS
 from streamgmm.storage import SavedModel
 
 Report = Callable[[tuple[BadRow, ...]], None]
@@ -86,9 +86,7 @@ def score_rows(
     empty, judges = True, model.judge.known or stop is not None
     source.heading = source.heading or (saved.run or {}).get("heading") or saved.feature_names
     source.expect(saved.feature_names, model.mixture.n_features)
-    for chunk in (
-        read_ahead(source.chunks(), patience=END_SECONDS[source.finite]) if stop is None else _follow(source, stop)
-    ):
+    for chunk in read_source(source, source.chunks()) if stop is None else _follow(source, stop):
         if (latest := newer()) is not None:
             model = Model.of(latest)
         if len(chunk.rows):
@@ -117,7 +115,7 @@ def score_rows(
 
 def _follow(source: Source, stop: Callable[[], bool]) -> Iterator[Chunk]:
     """Yield what the source has and what arrives later, until stopped; read a file that was replaced from its start."""
-    position, known = None, None
+    position, known, absence = None, None, Absence(source.name)
     while not stop():
         path = source.path
         try:
@@ -127,13 +125,16 @@ def _follow(source: Source, stop: Callable[[], bool]) -> Iterator[Chunk]:
                     position = known = None
                 known = known if known is not None and known[0] >= FINGERPRINT_BYTES else fingerprint(path)
                 source.fingerprint = known
-            for chunk in read_ahead(source.chunks(position), stop):
+            absence.note(gone=False)
+            for chunk in read_source(source, source.chunks(position), stop):
                 position = chunk.position
                 yield chunk
                 if stop():
                     return
-        except (FileNotFoundError, ReplacedError):
-            pass  # it is replaced just now: look again
+        except ReplacedError:
+            pass  # just now: look again
+        except FileNotFoundError:
+            absence.note(gone=True)
         if not source.grows:
             return
         time.sleep(IDLE_SECONDS)

@@ -17,6 +17,7 @@ from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.monitoring import Monitor
+from streamgmm.runs.absence import Absence
 from streamgmm.runs.event_log import EventLog
 from streamgmm.runs.options import RunOptions
 from streamgmm.runs.order import follows_change, in_order
@@ -30,10 +31,9 @@ from streamgmm.sources import (
     drop_unfit,
     fingerprint,
     has_fingerprint,
-    read_ahead,
+    read_source,
     select_columns,
 )
-from streamgmm.sources.reader_thread import END_SECONDS
 from streamgmm.storage.run_folder import Progress, RunRecord
 
 IDLE_SECONDS = 0.5
@@ -52,6 +52,7 @@ class SourceReader(ABC):
     _settings: Settings
     _period: int  # samples between two checks, times the patience of the covariance kind
     _log: EventLog
+    _absence: Absence
     _feature_names: list[str] | None
 
     @property
@@ -93,8 +94,7 @@ class SourceReader(ABC):
             return
         progress = self.progress
         chunks = self._passes(progress.epoch, progress.position, progress.pass_rows)
-        patience = END_SECONDS[self.source.finite]
-        for number, chunk in read_ahead(chunks, self._stop_while_waiting, patience=patience):
+        for number, chunk in read_source(self.source, chunks, self._stop_while_waiting):
             if number > progress.epoch:
                 self._end_pass()
             progress.epoch = number
@@ -143,7 +143,7 @@ class SourceReader(ABC):
         """Yield chunks until stopped, and rest whenever there are none."""
         idle, told, pause = False, -inf, FIRST_PAUSE
         while True:
-            for chunk in read_ahead(self._new_chunks(), self._stop_while_waiting):
+            for chunk in read_source(self.source, self._new_chunks(), self._stop_while_waiting):
                 if idle and self.trainer is not None:
                     self._log.write("resumed", self.trainer)
                 idle = False
@@ -162,7 +162,9 @@ class SourceReader(ABC):
         try:
             self._look_for_another_file()
         except FileNotFoundError:
+            self._absence.note(gone=True)
             return iter(())
+        self._absence.note(gone=False)
         return self._unless_replaced(self._usable_chunks(self.progress.position))
 
     def _unless_replaced(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:

@@ -20,6 +20,7 @@ from streamgmm.errors import SourceError
 from streamgmm.monitoring import Monitor
 from streamgmm.monitoring.strangest import short_id
 from streamgmm.native import Steps
+from streamgmm.runs.absence import Absence
 from streamgmm.runs.column_warnings import warn_of_empty_features, warn_of_text
 from streamgmm.runs.event_log import BAD_TOGETHER, EventLog, LearnedRows
 from streamgmm.runs.observer import Observer, as_floats
@@ -96,7 +97,7 @@ class TrainingRun(SourceReader):
         self._folder_name = folder.resolve().name  # looked up once: rows are judged faster than that
         self.order, self.refined, self.bursts = choose_order(source, settings, options), False, list[int]()
         seed = options.seed if self.order.shuffled else None
-        self.source = shuffle(source, seed)
+        self.source, self._absence = shuffle(source, seed), Absence(source.name)
         self.trainer: Trainer | None = None
         self.scaling: Scaling | None = None
         self.monitor = Monitor()
@@ -370,7 +371,7 @@ class TrainingRun(SourceReader):
         if log_event:
             self._log.write_checkpoint(self.trainer, self._figures)
         self._extend_fingerprint()
-        self.progress.events = self._log.size
+        self.progress.events = self._log.place
         saved = SavedModel(
             trainer=self.trainer,
             feature_names=self._feature_names,
@@ -380,6 +381,7 @@ class TrainingRun(SourceReader):
             run=self.record.facts(),
         )
         save_checkpoint(self.folder, saved, rows=self.options.rows)
+        self._log.thin()
         if self.watcher is not None:
             self.watcher.saved()
         if self.options.keep and (self.progress.samples > self._saved[0] or self.progress.finished):

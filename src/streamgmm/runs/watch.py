@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -130,8 +131,7 @@ class Watcher:
         ids = None if rows.ids is None else [rows.ids[number] for number in rows.numbers.tolist()]
         before = self.state.burst
         changes, burst = group_rows(run, before, JudgedRows(rows.numbers, anomalous, p_values, ids))
-        self._count(anomalous)
-        self.state = self.state._replace(burst=burst)
+        self._count(anomalous, burst)
         found = _Found(run, rows, scores, p_values, thresholds, ids)
         wanted = _every_row(before, changes, anomalous) if options.every_row else _changes(changes)
         self._outbox.append([self._alert(found, mixture, names, *one) for one in wanted])
@@ -178,8 +178,8 @@ class Watcher:
             return found
         return np.asarray(scores < thresholds if self._options.max_p is None else p_values <= self._options.max_p)
 
-    def _count(self, anomalous: npt.NDArray[np.bool_]) -> None:
-        """Count rows, and warn if far more or fewer of them are flagged than asked for."""
+    def _count(self, anomalous: npt.NDArray[np.bool_], burst: Burst | None) -> None:
+        """Count rows, note the open burst, and warn if far more or fewer rows are flagged than asked for."""
         self._latest = anomalous
         judged, flagged, now, options = len(anomalous), int(anomalous.sum()), self.state, self._options
         seen, found = now.window_judged + judged, now.window_flagged + flagged
@@ -192,9 +192,8 @@ class Watcher:
                     stacklevel=2,
                 )
             seen = found = 0
-        self.state = now._replace(
-            judged=now.judged + judged, flagged=now.flagged + flagged, window_judged=seen, window_flagged=found
-        )
+        counts = now.judged + judged, now.flagged + flagged, seen, found
+        self.state = WatchState(burst, now.discoveries, *counts, now.alerts)
 
     def _alert(
         self, found: _Found, mixture: Mixture, names: Sequence[str] | None, state: Any, at: int, burst: Burst | str
@@ -235,12 +234,13 @@ def _every_row(
     """Return a message for each anomalous row, with the id of its burst."""
     opened = {change.at: change.burst.id for change in changes if change.state == "open"}
     found, current = list[tuple[str, int, Burst | str]](), "" if before is None else before.id
-    for at in np.flatnonzero(anomalous).tolist():
+    for at in anomalous.nonzero()[0].tolist():
         current = opened.get(at, current)
         found.append(("row", at, current))
     return found
 
 
+@lru_cache(16)  # rows are judged one by one
 def run_name(folder: str, source: str, earlier: int) -> str:
     """Return a name for the alerts of a run on one source; row numbers are unique under it.
 

@@ -50,7 +50,7 @@ def open_sink(
     id_type : pyarrow.DataType or None, default=None
         Type of the column ``id`` in a Parquet file; None to infer it.
     formulas : bool, default=False
-        Whether to write ids to CSV as they are, also those that a spreadsheet would compute.
+        Whether to write ids to CSV unchanged, even if a spreadsheet would treat them as formulas.
     """
     name = format if path is None else path.suffix.lstrip(".").lower()
     if name == "parquet" and path is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, Source
 from streamgmm.sources.fingerprints import FINGERPRINT_BYTES, ReplacedError, fingerprint, has_fingerprint
-from streamgmm.sources.reader_thread import read_ahead
+from streamgmm.sources.reader_thread import read_ahead, read_source
 from streamgmm.sources.remote import File, is_url
 from streamgmm.sources.seekable import SeekableSource
 from streamgmm.sources.selection import drop_rows, drop_unfit, select_columns
@@ -40,6 +40,7 @@ __all__ = [
     "has_fingerprint",
     "open_source",
     "read_ahead",
+    "read_source",
     "select_columns",
     "without_secrets",
 ]

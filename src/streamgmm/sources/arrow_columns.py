@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
+from streamgmm.native import rows_of_columns
 from streamgmm.sources.base import ReadOptions
 
 LONGEST_ID = 100_000  # characters
@@ -98,13 +99,30 @@ class TableColumns:
         width : int
             Number of features.
         """
+        return next(self.pieces(batch, width, max(1, len(batch))), np.empty((0, width)))
+
+    def pieces(self, batch: Any, width: int, size: int) -> Iterator[npt.NDArray[Any]]:
+        """Yield the features of a record batch, up to ``size`` rows at a time: (n, width), with adjacent features.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Rows of the table.
+        width, size : int
+            Number of features, and of rows of a piece.
+        """
+        parts = [slice(i, i + size) for i in range(0, len(batch), size)]
         if self.vector is not None:
-            return self._vectors(batch.column(self.features[0]), width)
+            rows = self._vectors(batch.column(self.features[0]), width)
+            yield from (np.ascontiguousarray(rows[part]) for part in parts)
+            return
         found = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in self.features if not self._allows_gaps else ():
             if found[name].null_count:
                 raise self._missing_error(name)
-        return np.stack([_numbers(found[name]) for name in self.features]).T
+        columns = [_numbers(found[name]) for name in self.features]
+        for part in parts:  # rather than all at once: the system clears the memory of large arrays each time
+            yield rows_of_columns([column[part] for column in columns])
 
     def _vectors(self, column: Any, width: int) -> npt.NDArray[Any]:
         """Return vectors as rows: NaN where one is null or, if bad rows are skipped, has another length."""

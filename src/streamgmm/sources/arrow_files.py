@@ -131,10 +131,10 @@ class TableSource(SeekableSource):
 
     def _cut(self, batch: Any) -> Iterator[Piece]:
         """Cut a record batch into pieces, one per chunk."""
-        rows, ids = self._columns.rows(batch, self._width), self._columns.ids(batch)
-        for i in range(0, len(rows), self._size):
-            part = slice(i, i + self._size)
-            yield np.ascontiguousarray(rows[part]), None if ids is None else ids[part]
+        ids, row = self._columns.ids(batch), 0
+        for rows in self._columns.pieces(batch, self._width, self._size):
+            yield rows, None if ids is None else ids[row : row + len(rows)]
+            row += len(rows)
 
 
 class ArrowSource(TableSource):

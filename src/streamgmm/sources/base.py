@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,6 +125,10 @@ class Source(ABC):
         Whether rows that were read can be read again.
     live : bool
         Whether the source is a pipe: rows come once, and nothing keeps those that nobody has read.
+    polls : bool
+        Whether ``chunks`` asks ``interrupted`` while it waits for rows, so that one thread can read and do other work.
+    interrupted : callable or None
+        Asked by such a source whether to end; None goes on.
     fingerprint : list or None
         What tells whether a text file was replaced. Set it, and a file that was replaced raises ``ReplacedError``.
     heading : list of str or None
@@ -159,6 +163,8 @@ class Source(ABC):
     left_out: Sequence[str] = ()
     rereadable: bool = True
     live: bool = False
+    polls: bool = False
+    interrupted: Callable[[], bool] | None = None
     heading: list[str] | None = None
     fingerprint: list[Any] | None = None
 
@@ -223,6 +229,10 @@ class Source(ABC):
             Position of the last chunk that was processed.
         """
         return None
+
+    def has_arrived(self) -> bool:
+        """Return whether a source that polls has more to read already."""
+        return False
 
     def close(self) -> None:
         """Release connections. Reading again opens them again."""

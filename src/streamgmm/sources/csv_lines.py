@@ -15,6 +15,7 @@ from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, has_no_number, is_number, parse_number
 
 FEW_LINES = 5  # which are parsed faster one by one
+LONGEST_PLAIN = 100_000  # characters of a line that is split without asking how long its fields are
 
 
 class CsvParser(LineParser):
@@ -129,6 +130,10 @@ class CsvParser(LineParser):
         if len(fields) <= last or not (self._ignores_columns or len(fields) == self._n_fields):
             raise LineError(f"has {len(fields)} columns; expected {self._n_fields}", Remedy.CHOOSE_COLUMNS)
         key = None if self._id_place is None else fields[self._id_place]
+        try:
+            return [float(fields[i]) for i in self._places], key
+        except ValueError:  # unlike most rows
+            pass
         names = self.feature_names or self._places
         missing = self.options.missing
         return [parse_number(fields[i], n, missing=missing) for i, n in zip(self._places, names, strict=True)], key
@@ -150,7 +155,10 @@ class CsvParser(LineParser):
 
 def _split(line: bytes) -> list[str]:
     try:
-        return next(csv.reader([line.decode("utf8").rstrip("\r\n")]), [])
+        text = line.decode("utf8").rstrip("\r\n")
+        if '"' not in text and "\r" not in text and 0 < len(text) <= LONGEST_PLAIN:
+            return text.split(",")
+        return next(csv.reader([text]), [])
     except UnicodeDecodeError:
         raise LineError("is not UTF-8") from None
     except csv.Error as problem:

@@ -143,7 +143,8 @@ class LineParser(ABC):
             ids.append(key)
             good.append(i)
         rows = np.array(values, dtype=np.float64).reshape(len(values), self.width or 0)
-        return Chunk(rows, numbers[good], position, tuple(bad), None if self.options.id_column is None else tuple(ids))
+        numbers = numbers if len(good) == len(lines) else numbers[good]
+        return Chunk(rows, numbers, position, tuple(bad), None if self.options.id_column is None else tuple(ids))
 
     def _parse_same_width(self, line: bytes) -> tuple[list[float], Any]:
         features, key = self.parse(line)

@@ -44,6 +44,7 @@ class LineSource(SeekableSource):
         self._text, self._follow = text, options.follow
         self._parser = parser(self.name, options)
         self._started, self.live = False, isinstance(text, TextPipe)
+        self.polls = isinstance(text, TextPipe) and text.polls
         self.finite = not isinstance(text, TextPipe) and not options.follow
         if self.finite and isinstance(text, Path) and text.stat().st_size >= LARGE_BYTES:
             self._parser.expect_many_lines()
@@ -59,6 +60,7 @@ class LineSource(SeekableSource):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         if isinstance(self._text, TextPipe):
+            self._text.interrupted = self._is_interrupted
             yield from self._chunks(self._text, start)
         else:
             with closing(self._open()) as file:
@@ -93,6 +95,12 @@ class LineSource(SeekableSource):
             chunk = self._parser.chunk(lines, first, {"row": row, "byte": text.tell()})
             self._take_names()
             yield chunk
+
+    def _is_interrupted(self) -> bool:
+        return self.interrupted is not None and self.interrupted()  # which may change while chunks are read
+
+    def has_arrived(self) -> bool:
+        return isinstance(self._text, TextPipe) and self._text.has_arrived()
 
     def row_bytes(self) -> int:
         with closing(self._open()) as file:  # features are those of the first rows, whatever is read next

@@ -8,7 +8,7 @@ import select
 import sys
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from streamgmm.sources.limits import bounded_lines
 from streamgmm.sources.remote import File
 
 PIECE_BYTES = 1 << 16
+WAIT_SECONDS = 0.2  # between two questions whether to stop
 
 
 class TextFile:
@@ -120,6 +121,10 @@ class TextPipe:
     ----------
     rows : int
         How many rows were read so far; a pipe never delivers them again.
+    polls : bool
+        Whether ``take`` can be interrupted.
+    interrupted : callable
+        Asked while nothing arrives; when it returns True, ``take`` does not wait any longer.
     """
 
     def __init__(self, *, follow: bool) -> None:
@@ -128,6 +133,8 @@ class TextPipe:
         self._input, self._follow, self.rows = sys.stdin.fileno(), follow, 0
         self._lines: deque[bytes] = deque()
         self._rest = b""
+        self.interrupted: Callable[[], bool] = lambda: False
+        self.polls = _can_wait(self._input)
 
     def peek(self) -> bytes:
         """Wait for the first line that is not blank, and return it without taking it."""
@@ -148,9 +155,9 @@ class TextPipe:
         wait : bool, default=True
             Whether to wait for a line if none has arrived.
         """
-        while wait and not self._lines and self._read():
+        while wait and not self._lines and self._arrives() and self._read():
             pass
-        while len(self._lines) < count and self._ready() and self._read():
+        while len(self._lines) < count and self.is_ready() and self._read():
             pass
         return [self._lines.popleft() for _ in range(min(count, len(self._lines)))]
 
@@ -167,12 +174,38 @@ class TextPipe:
             self._rest = b""
         return bool(data)
 
-    def _ready(self) -> bool:
-        try:
-            return bool(select.select([self._input], [], [], 0)[0])
-        except OSError:  # Windows selects sockets only
-            return False
+    def is_ready(self, seconds: float = 0.0) -> bool:
+        """Return whether there is something to read, after so many seconds at most.
+
+        Parameters
+        ----------
+        seconds : float, default=0.0
+            How long to wait for it.
+        """
+        return self.polls and bool(select.select([self._input], [], [], seconds)[0])
+
+    def has_arrived(self) -> bool:
+        """Return whether ``take`` has something to return, or to read."""
+        return bool(self._lines) or self.is_ready()
+
+    def _arrives(self) -> bool:
+        """Wait until there is something to read, also the end; return False if interrupted before."""
+        if not self.polls:
+            return True
+        while not self.is_ready(WAIT_SECONDS):
+            if self.interrupted():
+                return False
+        return True
 
     def tell(self) -> int:
         """Return 0: a pipe has no position."""
         return 0
+
+
+def _can_wait(descriptor: int) -> bool:
+    """Return whether this system can wait for a descriptor: Windows waits for sockets only."""
+    try:
+        select.select([descriptor], [], [], 0)
+    except (OSError, ValueError):
+        return False
+    return True

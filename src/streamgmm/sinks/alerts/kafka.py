@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -10,6 +11,7 @@ from streamgmm.errors import AlertError, MissingExtraError
 from streamgmm.sinks.alerts.target import DeliveryError, Target
 from streamgmm.transports.broker_urls import printable, without_secrets
 
+NO_RESOURCES = -194  # librdkafka: the machine is too busy to start a thread
 EXPECTED = "kafka://host:port/topic"
 TIMEOUT_SECONDS = 10
 FORBIDDEN = {"plugin.library.paths": "it would load code"}
@@ -54,7 +56,8 @@ class KafkaTarget(Target):
         self._client: Any = client
         self._producer: Any = None
         self._settings = {**settings, **OWN_SETTINGS, "bootstrap.servers": parts.netloc}
-        self._connect()
+        with suppress(DeliveryError):
+            self._connect()
 
     def _connect(self) -> Any:
         """Return the producer; it connects when it has something to send."""
@@ -62,7 +65,10 @@ class KafkaTarget(Target):
             try:
                 self._producer = self._client.Producer(self._settings)
             except self._client.KafkaException as problem:
-                raise AlertError(f"{self.name}: {problem.args[0].str()}.") from problem
+                error = problem.args[0]
+                if error.code() == NO_RESOURCES:
+                    raise DeliveryError(error.str()) from problem
+                raise AlertError(f"{self.name}: {error.str()}.") from problem
         return self._producer
 
     def send(self, lines: list[bytes]) -> None:

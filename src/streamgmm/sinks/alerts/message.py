@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from streamgmm.core.explanation import Reason
 from streamgmm.monitoring.bursts import Burst, PlainId, plain_id
 
+_ENCODER = json.JSONEncoder(allow_nan=False)
 LONGEST_TEXT, MOST_REASONS = 500, 100  # so that every broker accepts an alert
 
 
@@ -91,24 +92,45 @@ def encode_alert(alert: Alert) -> bytes:
     alert : Alert
         The message.
     """
-    fields = alert._asdict()
-    if alert.burst is None:
-        del fields["burst"]
-        fields["explain"] = [reason._asdict() for reason in alert.explain[:MOST_REASONS]]
-    else:
-        summary = alert.burst._asdict()
-        names = ("first_row", "last_row", "first_id", "last_id", "min_p_value")
-        fields = {name: fields[name] for name in ("id", "state", "run", "row", "row_id")}
-        fields |= {"count": alert.burst.rows, **{name: summary[name] for name in names}}
-    return json.dumps({**_plain(fields), "id": alert.id}, allow_nan=False).encode() + b"\n"
+    try:
+        return _ENCODER.encode(_fields(alert)).encode() + b"\n"
+    except (TypeError, ValueError):  # NaN, infinity, or numbers of NumPy
+        return _ENCODER.encode(_plain(_fields(alert))).encode() + b"\n"
+
+
+def _fields(alert: Alert) -> dict[str, Any]:
+    found = {
+        "id": alert.id,
+        "state": alert.state,
+        "run": _cut(alert.run),
+        "row": alert.row,
+        "row_id": _cut(plain_id(alert.row_id)),
+    }
+    if (burst := alert.burst) is None:
+        reasons = [{**reason._asdict(), "feature": _cut(reason.feature)} for reason in alert.explain[:MOST_REASONS]]
+        return found | {
+            "score": alert.score,
+            "threshold": alert.threshold,
+            "p_value": alert.p_value,
+            "component": alert.component,
+            "explain": reasons,
+        }
+    return found | {
+        "count": burst.rows,
+        "first_row": burst.first_row,
+        "last_row": burst.last_row,
+        "first_id": _cut(plain_id(burst.first_id)),
+        "last_id": _cut(plain_id(burst.last_id)),
+        "min_p_value": burst.min_p_value,
+    }
+
+
+def _cut(value: Any) -> Any:
+    """Return a long text cut; everything else as it is."""
+    return value[: LONGEST_TEXT - 1] + "…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    value = plain_id(value)
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        return value[: LONGEST_TEXT - 1] + "…"
-    return value
+    return [_plain(part) for part in value] if isinstance(value, list) else plain_id(value)

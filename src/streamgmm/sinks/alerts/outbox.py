@@ -78,11 +78,13 @@ class Outbox:
         """Note where each target stands, and say which alerts nobody is going to get."""
         places = _read_places(self._path)
         start = self._log.first if places is None else self._log.length
+        if places is None and self._path.exists():
+            tell(f"{self._path.name} cannot be read; all {self._log.count(start)} alerts in {ALERTS} are sent again.")
         places = places or {}
         for key in sorted(places.keys() - {target.key for target in targets}):
             if waiting := self._log.count(self._within(places[key])):
                 name = key.partition("#")[0]
-                tell(f"{name} is no longer a target and has not got all alerts; {waiting} are in {ALERTS} only.")
+                tell(f"{name} is no longer a target and has not received all alerts; {waiting} are only in {ALERTS}.")
         self._deliveries = [
             Delivery(target, self._log, self._within(places.get(target.key, start)), self._save, tell)
             for target in targets
