@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from streamgmm import RayEngine, SourceError, StreamGMMError, StreamingGaussianMixture, native
-from streamgmm.cluster.round_length import RoundLength
+from streamgmm.cluster.round_length import MEASURED, RoundLength
 from streamgmm.cluster.worker import ShareWorker
-from streamgmm.engines.ray import Description, common_width, connect, require_version
+from streamgmm.engines.ray import Description, common_width, require_version
+from streamgmm.engines.ray_connection import connect
 from streamgmm.engines.workers import LocalCluster
 from streamgmm.errors import ClusterError, SettingError
 from streamgmm.runs.cluster_score import ScoreJob, part_file, score_parts
@@ -35,6 +37,29 @@ def test_threads_and_turns_agree(rows: Path, tmp_path: Path, shuffle: str, scale
     assert here.progress.samples == 12_000
     assert here.progress.finished
     assert_same_model(here, there)
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "low rank": {"covariance_type": "low_rank", "rank": 3},
+    "low rank, gaps": {"covariance_type": "low_rank", "rank": 3, "allow_nan": True},
+    "full": {"covariance_type": "full"},
+    "sgd": {"rule": "sgd", "scale": "none"},
+    "sem": {"rule": "sem", "scale": "none"},
+    "sem, full": {"rule": "sem", "scale": "none", "covariance_type": "full"},
+    "half-life": {"half_life": 3000.0},
+    "batches": {"batch_size": 7},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_covariances_and_rules_agree(rows: Path, tmp_path: Path, kind: str) -> None:
+    engines = [LocalCluster(3, 300), LocalCluster(3, 300, threads=True)]
+    here, there = (go(start(tmp_path / f"{e.threads}", rows, e, **KINDS[kind])) for e in engines)
+    assert here.progress.samples == 12_000
+    assert_same_model(here, there)
+    alone = StreamingGaussianMixture(9, random_state=0, **KINDS[kind]).partial_fit(x := np.load(rows))
+    assert here.trainer is not None
+    assert here.trainer.mixture.scores(x).log_likelihood.mean() > alone.score(x) - 0.3
 
 
 def test_a_run_that_is_resumed_ends_like_one_that_was_not(rows: Path, tmp_path: Path) -> None:
@@ -78,7 +103,7 @@ def test_the_run_tells_about_its_rounds(rows: Path, tmp_path: Path) -> None:
     assert [event["left"] for event in found] == sorted((event["left"] for event in found), reverse=True)
     assert run.record.cluster is not None
     assert run.record.cluster["width"] == native.width()
-    assert run.record.cluster["round"]["chosen"]
+    assert run.record.cluster["round"].keys() == {"samples", "chosen"}
     assert load_model(run.folder / "model.safetensors").run["cluster"] == run.record.cluster
     assert run.monitor.reference.known  # so that scores have p-values
 
@@ -109,10 +134,21 @@ def test_round_length_follows_what_a_round_costs() -> None:
     trainer = make_trainer(4, n_components=4, scale="none", annealing=False)
     trainer.feed(np.random.default_rng(0).random((200_000, 4)))
     length = RoundLength()
-    for _ in range(3):
+    assert length.next_round(trainer, replicas=2) == 12_500  # nothing is known yet but the samples learned
+    for _ in range(MEASURED):
         length.observe(overhead=0.02, seconds_per_sample=1e-4)
     assert length.next_round(trainer, replicas=2) == 3600
     assert length.facts() == {"samples": 1800, "chosen": True}
+
+
+def test_only_rounds_after_annealing_tell_what_a_round_costs() -> None:
+    trainer, length = make_trainer(4, n_components=4, scale="none"), RoundLength()
+    trainer.feed(np.random.default_rng(0).random((50, 4)))
+    assert not trainer.annealed
+    for _ in range(MEASURED):
+        length.observe(overhead=0.02, seconds_per_sample=1e-4)
+    length.next_round(trainer, replicas=2)
+    assert length.facts() == {"samples": None, "chosen": False}
 
 
 class TestMistakes:
@@ -149,6 +185,11 @@ class TestMistakes:
         pytest.importorskip("ray")
         with pytest.raises(ClusterError, match=r"no Ray cluster answers at 127.0.0.1:9 .*Check the address"):
             connect("127.0.0.1:9", 2)
+
+    @pytest.mark.parametrize("address", ["127.0.0.1:9", "somewhere", "head:"])
+    def test_an_address_is_tried_before_anything_is_learned(self, address: str) -> None:
+        with pytest.raises(ClusterError, match=rf"no Ray cluster answers at {address} \("):
+            RayEngine(2, address).require_reachable()
 
     def test_another_version_on_a_worker(self) -> None:
         with pytest.raises(ClusterError, match=r"the worker on far has streamgmm 0\.0; .* the same version everywhere"):

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from streamgmm.storage.run_folder import RunRecord
 
 
+MOST_RATES = 4  # workers whose rates fit on the live line
+MUCH = 0.3  # of the time, for sending and merging
+
+
 class EngineName(StrEnum):
     """Where a command runs, other than on this machine alone."""
 
@@ -25,7 +29,7 @@ class EngineName(StrEnum):
 
 
 EngineOption = Annotated[
-    EngineName | None, typer.Option("--engine", help="ray: read and learn on the workers of a Ray cluster.")
+    EngineName | None, typer.Option("--engine", help="ray: read and compute on the workers of a Ray cluster.")
 ]
 WorkerCount = Annotated[
     int | None, typer.Option("--workers", min=1, help="Number of workers of --engine ray; the result depends on it.")
@@ -62,7 +66,9 @@ def cluster_engine(
     from streamgmm.engines.ray import RayEngine
 
     with user_input():
-        return RayEngine(workers, address, round_samples)
+        found = RayEngine(workers, address, round_samples)
+    found.require_reachable()
+    return found
 
 
 def absolute(source: str) -> str:
@@ -79,6 +85,30 @@ def require_same_engine(record: RunRecord, engine: RayEngine | None) -> None:
         raise CommandError("this run was trained on one machine; resume it without --engine ray.")
 
 
+def say_start(engine: RayEngine) -> None:
+    """Say what happens while nothing is learned yet: Ray takes its time."""
+    workers = _count(engine.workers, "worker")
+    if engine.address is None:
+        say(f"starting a Ray cluster with {workers} on this machine …")
+    else:
+        say(f"starting {workers} on the Ray cluster at {engine.address} …")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def worker_rates(run: object) -> str:
+    """Return the rates of workers for the live line; nothing for a run on this machine alone."""
+    from streamgmm.runs.cluster_run import ClusterRun
+
+    if not isinstance(run, ClusterRun) or not run.totals.rounds:
+        return ""
+    rates = run.totals.rates()
+    more = f" … {len(rates)} workers" if len(rates) > MOST_RATES else ""
+    return "  workers " + " ".join(f"{rate:,.0f}/s" for rate in rates[:MOST_RATES]) + more
+
+
 def worker_lines(run: ClusterRun) -> list[str]:
     """Return what to say about the workers of a run that has ended."""
     totals = run.totals
@@ -86,11 +116,17 @@ def worker_lines(run: ClusterRun) -> list[str]:
         return []
     rates = ", ".join(f"{rate:,.0f}" for rate in totals.rates())
     lines = [
-        f"{totals.rounds:,} rounds on {len(totals.samples)} workers, {rates} samples/s each; "
+        f"{_count(totals.rounds, 'round')} on {_count(len(totals.samples), 'worker')}, {rates} samples/s each; "
         f"{100 * totals.waiting():.0f} % of the time went into sending and merging"
     ]
+    if totals.waiting() > MUCH:
+        lines.append(
+            "that is much: training on one machine, without --engine ray, may be as fast for so few samples of a "
+            "model of this size"
+        )
     if run.replaced:
-        lines.append(f"{run.replaced} workers failed and were replaced; every row was learned exactly once")
+        were = "was" if run.replaced == 1 else "were"
+        lines.append(f"{_count(run.replaced, 'worker')} failed and {were} replaced; every row was learned exactly once")
     return lines
 
 
@@ -112,7 +148,9 @@ def score_on_cluster(
     contamination, explain = scoring
     open_again = partial(open_source, absolute(source), **reading)
     job = ScoreJob(model.read_bytes(), open_again, out.absolute(), contamination, explain)
-    rows = anomalies = bad = 0
+    rows = anomalies = bad = parts = 0
+    before = sum(1 for _ in out.glob("part-*.parquet")) if out.is_dir() else 0
+    say_start(engine)
     first_bad: list[BadRow] = []
     with (
         sigterm_as_interrupt(),
@@ -121,7 +159,12 @@ def score_on_cluster(
     ):
         for part in score_parts(job, engine):
             rows, anomalies, bad = rows + part["rows"], anomalies + part["anomalies"], bad + part["bad"]
+            parts += 1
             first_bad += [BadRow(**row) for row in part["first_bad"]]
             show(rows, None)
-    say(f"{rows:,} rows scored into {out}; {anomalies:,} of them are anomalies.")
+    if not parts:
+        say(f"nothing to do: all {_count(before, 'part')} of {out} were scored before.")
+        return
+    kept = f" {_count(before, 'part')} of {before + parts:,} had been scored before." if before else ""
+    say(f"{rows:,} rows scored into {out}; {anomalies:,} of them are anomalies.{kept}")
     say_bad_rows(first_bad, bad)

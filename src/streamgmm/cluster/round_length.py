@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from streamgmm.core.trainer import Trainer
 from streamgmm.errors import SettingError
 
+MEASURED = 8  # latest rounds that show what a round costs; while annealing lasts, samples cost several times as much
 MERGING = 0.1  # largest share of the time that sending and merging may take
 GROWTH = 16  # a round has at most one sample for so many learned before, however cheap more would be
 SHORTEST, LONGEST = 100, 1_000_000  # samples of a replica in a round, unless a number is given
@@ -16,19 +18,21 @@ SHORTEST, LONGEST = 100, 1_000_000  # samples of a replica in a round, unless a 
 
 @dataclass
 class RoundLength:
-    """The length of rounds. While annealing lasts they end at every check; what a round costs is measured meanwhile.
+    """The length of rounds. While annealing lasts they end at every check; then they grow with the samples learned.
+
+    They have grown enough when sending and merging takes less than a tenth of the time, as the latest ones show.
 
     Parameters
     ----------
     samples : int or None, default=None
-        Samples of each replica in a round; None to choose it when annealing is over.
+        Samples of each replica in a round; None to choose it by measuring.
     chosen : bool, default=False
         Whether ``samples`` was chosen by measuring.
     """
 
     samples: int | None = None
     chosen: bool = False
-    _costs: list[tuple[float, float]] = field(default_factory=list, repr=False)
+    _costs: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=MEASURED), repr=False)
 
     def __post_init__(self) -> None:
         if self.samples is not None and self.samples < 1:
@@ -44,10 +48,15 @@ class RoundLength:
         replicas : int
             Number of replicas.
         """
-        if self.samples is None and trainer.annealed and self._costs:
-            self.samples, self.chosen = self._cheap_enough(), True
-        wanted = SHORTEST if self.samples is None else self.samples
-        return trainer.samples_in_round(min(wanted * replicas, trainer.n_samples // GROWTH))
+        if not trainer.annealed:
+            self._costs.clear()
+        longest = trainer.n_samples // GROWTH
+        if self.samples is None and len(self._costs) == MEASURED:
+            enough = self._cheap_enough()
+            if enough * replicas <= longest:
+                self.samples, self.chosen = enough, True
+        wanted = longest if self.samples is None else self.samples * replicas
+        return trainer.samples_in_round(min(wanted, longest))
 
     def observe(self, overhead: float, seconds_per_sample: float) -> None:
         """Take note of what a round has cost.
@@ -63,8 +72,9 @@ class RoundLength:
             self._costs.append((overhead, seconds_per_sample))
 
     def _cheap_enough(self) -> int:
-        overhead, seconds = (median(values) for values in zip(*self._costs, strict=True))
-        wanted = overhead * (1 - MERGING) / MERGING / max(seconds, 1e-9)
+        overheads, seconds = zip(*self._costs, strict=True)
+        usual_most = sorted(overheads)[3 * len(overheads) // 4]  # rounds that replace components take longer
+        wanted = usual_most * (1 - MERGING) / MERGING / max(median(seconds), 1e-9)
         return int(min(LONGEST, max(SHORTEST, wanted)))
 
     def facts(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from streamgmm.cluster.worker import Outcome, Task
 from streamgmm.core.control import Check
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import run_all, thread_count
-from streamgmm.engines.workers import Workers
+from streamgmm.engines.workers import Workers, nothing
 from streamgmm.sources.slices import Layout
 
 SAMPLED = 256  # rows of a round that come back, to be scored
@@ -54,6 +54,7 @@ class RoundTotals:
     rounds: int = 0
     seconds: float = 0.0
     busy_seconds: float = 0.0  # of the busiest worker of each round
+    merge_seconds: float = 0.0
     samples: list[int] = field(default_factory=list)  # of each worker
     worker_seconds: list[float] = field(default_factory=list)
 
@@ -63,6 +64,7 @@ class RoundTotals:
         self.rounds += 1
         self.seconds += report.seconds
         self.busy_seconds += max(busy)
+        self.merge_seconds += report.merge_seconds
         more = len(report.outcomes) - len(self.samples)
         self.samples += [0] * more
         self.worker_seconds += [0.0] * more
@@ -85,7 +87,7 @@ def learn_round(
     plan: PassPlan,
     layout: Layout,
     length: RoundLength,
-    before_merge: Callable[[list[Outcome]], Any] = lambda outcomes: None,
+    meanwhile: Callable[[], Any] = nothing,
     counted_from: int = 0,
 ) -> RoundReport:
     """Learn the next rows of a pass as one round.
@@ -102,8 +104,8 @@ def learn_round(
         How the pass is cut into slices.
     length : RoundLength
         How many samples a round has.
-    before_merge : callable, optional
-        Called with the outcomes while the trainer still knows nothing of the round.
+    meanwhile : callable, default=nothing
+        Called here while workers learn; the trainer stands where the round has started.
     counted_from : int, default=0
         Rows below this number were counted in an earlier pass.
     """
@@ -112,9 +114,8 @@ def learn_round(
     start = trainer.begin_round(workers.count)
     shares = plan.deal(start.replicas, rows, trainer.batch_size)
     sampled = max(1, SAMPLED // start.replicas)
-    tasks = [Task(r, layout, pieces, sampled, counted_from) for r, pieces in enumerate(shares)]
-    outcomes = workers.learn(start, tasks)
-    before_merge(outcomes)
+    tasks = [Task(r, pieces, sampled, counted_from) for r, pieces in enumerate(shares)]
+    outcomes = workers.learn(start, tasks, layout, meanwhile)
     merging = time.perf_counter()
     checks = trainer.merge_round(start, [outcome.learned for outcome in outcomes], partial(run_all, thread_count(-1)))
     done = time.perf_counter()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.cluster.joining import joined
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources import Chunk, Source, drop_unfit, select_columns
 from streamgmm.sources.slices import Layout, Piece, Slices, open_slices
@@ -78,8 +79,8 @@ class ShareReader:
         """
         if self.reading.n_features is not None:
             self.source.expect(self.reading.feature_names, self.reading.n_features)
-        for piece in pieces:
-            yield self._usable(self._slices(layout).read(piece))
+        for _, chunk in joined((None, self._usable(self._slices(layout).read(piece))) for piece in pieces):
+            yield chunk
 
     def _slices(self, layout: Layout) -> Slices:
         if self._opened is None or self._opened[0] != layout.number:

@@ -25,8 +25,6 @@ class Task(NamedTuple):
     ----------
     replica : int
         Number of the replica.
-    layout : Layout
-        How the pass is cut.
     pieces : list of Piece
         The rows.
     sampled : int, default=0
@@ -36,7 +34,6 @@ class Task(NamedTuple):
     """
 
     replica: int
-    layout: Layout
     pieces: list[Piece]
     sampled: int = 0
     counted_from: int = 0
@@ -89,7 +86,7 @@ class ShareWorker:
     def __init__(self, reading: Reading) -> None:
         self._reader = ShareReader(reading)
 
-    def learn(self, start: RoundStart, task: Task) -> Outcome:
+    def learn(self, start: RoundStart, task: Task, layout: Layout) -> Outcome:
         """Read a share and learn it from the start of its round.
 
         Parameters
@@ -98,6 +95,8 @@ class ShareWorker:
             Where the round starts.
         task : Task
             The share.
+        layout : Layout
+            How the pass is cut.
         """
         learner, missing = ShareLearner(start, task.replica), self._reader.reading.missing
         bad, samples, numbers = list[BadRow](), list[Any](), list[Any]()
@@ -105,7 +104,7 @@ class ShareWorker:
         wanted = sum(10**9 if p.stop is None else p.stop - p.first for p in task.pieces)
         step = max(1, min(wanted, ROWS_AT_ONCE) // max(1, task.sampled))
         began, learning = time.perf_counter(), 0.0
-        for chunk in self._reader.chunks(task.layout, task.pieces):
+        for chunk in self._reader.chunks(layout, task.pieces):
             new = chunk.numbers >= task.counted_from
             bad += [b for b in chunk.bad if b.row >= task.counted_from]
             n_missing += count_gaps(chunk.rows[new], missing)

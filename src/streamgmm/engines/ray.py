@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
-import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,11 +17,11 @@ import numpy as np
 import streamgmm
 from streamgmm import native
 from streamgmm.core.rounds import RoundStart
-from streamgmm.engines.workers import ClusterEngine, Learner, Workers
-from streamgmm.errors import ClusterError, MissingExtraError, SettingError
+from streamgmm.engines.ray_connection import connect, knock, unreachable
+from streamgmm.engines.workers import ClusterEngine, Learner, Workers, nothing
+from streamgmm.errors import ClusterError, SettingError
 
 ATTEMPTS = 10  # to learn one share, before giving up
-CONNECT_SECONDS = 10.0
 START_SECONDS = 120.0  # until a worker answers for the first time
 STORE_SHARE = 0.8  # of the object store that a round may fill
 
@@ -59,6 +58,14 @@ class RayEngine(ClusterEngine):
         if not self.timeout > 0:
             raise SettingError("timeout", self.timeout, "a number of seconds above 0")
 
+    def require_reachable(self) -> None:
+        """Raise ``ClusterError`` if nobody listens at the address, before anything is read or learned."""
+        if self.address is not None:
+            try:
+                knock(self.address)
+            except OSError as problem:
+                raise unreachable(self.address, problem) from problem
+
     def open(self, make: Callable[[], Learner[Any, Any]], width: str | None = None) -> RayWorkers:
         return RayWorkers(self, make, width)
 
@@ -70,13 +77,13 @@ class RayEngine(ClusterEngine):
             logging.getLogger("ray.data").setLevel(logging.ERROR)
             ray_data.DataContext.get_current().enable_progress_bars = False
             work = ray.put(make)  # kept here, so that workers that are replaced find it, too
-            rows = ray_data.from_items([{"item": int(i)} for i in items], override_num_blocks=len(items))
+            rows: Any = ray_data.from_items([{"item": int(i)} for i in items], override_num_blocks=len(items))
             done = rows.map_batches(
-                _Mapper,
-                fn_constructor_args=([work],),
+                _map_items,
+                fn_args=([work],),
                 batch_size=1,
                 num_cpus=1,
-                compute=ray_data.ActorPoolStrategy(size=min(self.workers, len(items))),
+                compute=ray_data.TaskPoolStrategy(size=min(self.workers, len(items))),
             )
             for row in done.iter_rows():
                 yield json.loads(row["result"])
@@ -118,8 +125,12 @@ class RayWorkers(Workers[Any, Any]):
         self._make = self._ray.put(make)  # it may hold rows
         self._actor_class = self._ray.remote(_Actor)
         self._actors: list[Any] = []
+        self._shared: tuple[Any, Any] | None = None  # by all tasks, and its place in the object store
+        self._room = False  # in the object store, as far as is known
+        self._last_problem: Exception | None = None
         self.pids: dict[int, int] = {}
         try:
+            self._warn_of_few_cpus()
             self._actors = [self._new_actor() for _ in range(self.count)]
             told = [self._insist(r, "describe") for r in range(self.count)]
             require_version(told)
@@ -134,9 +145,19 @@ class RayWorkers(Workers[Any, Any]):
     def _new_actor(self) -> Any:
         return self._actor_class.options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD").remote()
 
+    def _warn_of_few_cpus(self) -> None:
+        """Say what workers wait for, if the cluster is too small for now; an autoscaler may add machines."""
+        cpus = self._ray.cluster_resources().get("CPU", 0)
+        if cpus < self.count:
+            warnings.warn(
+                f"the cluster has {cpus:g} CPUs for {self.count} workers, each of which needs one; waiting up to "
+                f"{START_SECONDS:g} seconds for more.",
+                stacklevel=4,
+            )
+
     def _insist(self, worker: int, method: str, *arguments: Any) -> Any:
         """Call a method of a new worker; if it dies meanwhile, that of another one in its place."""
-        errors = self._ray.exceptions
+        errors, last = self._ray.exceptions, None
         for _ in range(ATTEMPTS):
             try:
                 answer = getattr(self._actors[worker], method).remote(*arguments)
@@ -150,18 +171,23 @@ class RayWorkers(Workers[Any, Any]):
                 ) from problem
             except errors.RayTaskError as problem:
                 raise problem.cause from problem
-            except errors.RayActorError:
-                self._actors[worker] = self._new_actor()
-        raise _failing(worker)
+            except errors.RayActorError as problem:
+                self._actors[worker], last = self._new_actor(), problem
+        raise _failing(worker, last) from last
 
-    def learn(self, start: RoundStart, tasks: Sequence[Any]) -> list[Any]:
+    def learn(
+        self, start: RoundStart, tasks: Sequence[Any], shared: Any = None, meanwhile: Callable[[], Any] = nothing
+    ) -> list[Any]:
         self._require_room(start)
         try:
+            if self._shared is None or self._shared[0] is not shared:
+                self._shared = shared, self._ray.put(shared)
             place = self._ray.put(start)
         except self._ray.exceptions.ObjectStoreFullError as problem:
             raise _too_small(start, self.count) from problem
         found: list[Any] = [None] * len(tasks)
         pending = {self._submit(r, place, task): _Share(r, 1) for r, task in enumerate(tasks)}
+        meanwhile()
         while pending:
             # each answer gives the others as much time again
             done, _ = self._ray.wait(list(pending), num_returns=1, timeout=self._engine.timeout)
@@ -172,13 +198,14 @@ class RayWorkers(Workers[Any, Any]):
                 del pending[answer]
             for worker, attempt in failed:
                 if attempt == ATTEMPTS:
-                    raise _failing(worker)
+                    raise _failing(worker, self._last_problem)
                 self._replace(worker)
                 pending[self._submit(worker, place, tasks[worker])] = _Share(worker, attempt + 1)
         return found
 
     def _submit(self, worker: int, place: Any, task: Any) -> Any:
-        return self._actors[worker].learn.remote(place, task)
+        assert self._shared is not None
+        return self._actors[worker].learn.remote(place, task, self._shared[1])
 
     def _receive(self, answer: Any, share: _Share, found: list[Any]) -> bool:
         """Take an outcome; return whether it arrived. What a worker itself complains about is raised here."""
@@ -187,24 +214,31 @@ class RayWorkers(Workers[Any, Any]):
             found[share.worker] = self._ray.get(answer)
         except errors.RayTaskError as problem:
             raise problem.cause from problem
-        except (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError, errors.OutOfMemoryError):
+        except (
+            errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError, errors.OutOfMemoryError
+        ) as problem:  # fmt: skip
+            self._last_problem = problem
             return False
         return True
 
     def _replace(self, worker: int) -> None:
         """End a worker, if it has not ended, and start another one in its place."""
         self.replaced += 1
+        self._room = False
         with suppress(Exception):
             self._ray.kill(self._actors[worker])
         self._actors[worker] = self._new_actor()
         self.pids[worker] = self._insist(worker, "prepare", self._make, self.width)
 
     def _require_room(self, start: RoundStart) -> None:
-        """Raise if the object store cannot hold all replicas."""
+        """Raise if the object store cannot hold all replicas; ask once, and again when a worker was lost."""
+        if self._room:
+            return
         size = sum(np.asarray(value).nbytes for value in start.tensors.values())
         room = self._ray.cluster_resources().get("object_store_memory", float("inf"))
         if size * (self.count + 1) > STORE_SHARE * room:
             raise _too_small(start, self.count)
+        self._room = True
 
     def close(self) -> None:
         for actor in self._actors:
@@ -246,21 +280,24 @@ class _Actor:
         self._worker = make()
         return os.getpid()
 
-    def learn(self, start: RoundStart, task: Any) -> Any:
+    def learn(self, start: RoundStart, task: Any, shared: Any) -> Any:
         """Learn a share."""
-        return self._worker.learn(start, task)
+        return self._worker.learn(start, task, shared)
 
 
-class _Mapper:
-    """A function on the machine of a worker; results are plain data."""
+def _map_items(batch: dict[str, Any], place: list[Any]) -> dict[str, Any]:
+    """Call a function on the machine of a worker; results are plain data."""
+    work = _made(place[0])
+    return {"result": [json.dumps(work(int(item))) for item in batch["item"]]}
 
-    def __init__(self, place: list[Any]) -> None:
-        import ray
 
-        self._work = ray.get(place[0])()
+@lru_cache(maxsize=1)
+def _made(place: Any) -> Callable[[int], Any]:
+    """Make the function once in every process."""
+    import ray
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {"result": [json.dumps(self._work(int(item))) for item in batch["item"]]}
+    work: Callable[[int], Any] = ray.get(place)()
+    return work
 
 
 def common_width(machines: list[list[str]], wanted: str | None) -> str:
@@ -303,59 +340,12 @@ def require_version(told: list[Description]) -> None:
         )
 
 
-def connect(address: str | None, workers: int) -> tuple[Any, bool]:
-    """Connect to a cluster, or start one on this machine; return Ray, and whether the cluster is ours to end.
-
-    Parameters
-    ----------
-    address : str or None
-        Address of a cluster; None for one of our own.
-    workers : int
-        CPUs that a cluster of our own needs.
-    """
-    if address is None:  # the mode is read when Ray is loaded
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        if os.environ["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError as problem:
-        raise MissingExtraError("a cluster requires Ray", "ray") from problem
-    if ray.is_initialized():
-        return ray, False
-    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
-    if address is None:
-        ray.init(num_cpus=max(workers, os.cpu_count() or 1), include_dashboard=False, **settings)
-        return ray, True
-    try:
-        _knock(address)
-        ray.init(address=address, **settings)
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
-        raise ClusterError(
-            f"no Ray cluster answers at {address} ({str(problem).strip().splitlines()[0]!s:.200}). Check the address, "
-            "and that RAY_AUTH_MODE and RAY_AUTH_TOKEN are those of the cluster."
-        ) from problem
-    if os.environ.get("RAY_AUTH_MODE") != "token":
-        warnings.warn(
-            f"the cluster at {address} accepts anyone who can reach it, and runs what they send. Start it with "
-            "RAY_AUTH_MODE=token.",
-            stacklevel=3,
-        )
-    return ray, True
-
-
-def _knock(address: str) -> None:
-    """Raise OSError if nobody listens at an address: Ray itself would try for minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-
-
-def _failing(worker: int) -> ClusterError:
+def _failing(worker: int, problem: Exception | None) -> ClusterError:
+    told = " ".join(str(problem or "it did not answer").split())
     return ClusterError(
-        f"worker {worker} has failed {ATTEMPTS} times in a row. Look at Ray's logs on the machines; if memory is "
-        "short, use fewer workers on each."
+        f"worker {worker} has failed {ATTEMPTS} times in a row. Check that RAY_AUTH_MODE and RAY_AUTH_TOKEN are those "
+        "of the cluster; if memory is short, use fewer workers on each machine. Ray's logs on the machines tell more; "
+        f"here it says: {told:.300}"
     )
 
 

@@ -16,10 +16,14 @@ T = TypeVar("T", contravariant=True)
 O = TypeVar("O", covariant=True)  # noqa: E741
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 class Learner(Protocol[T, O]):
     """What a worker must be able to do."""
 
-    def learn(self, start: RoundStart, task: T) -> O:
+    def learn(self, start: RoundStart, task: T, shared: Any) -> O:
         """Learn a share of a round: the outcome depends on the arguments alone."""
 
 
@@ -41,7 +45,9 @@ class Workers(ABC, Generic[T, O]):
     replaced: int = 0
 
     @abstractmethod
-    def learn(self, start: RoundStart, tasks: Sequence[T]) -> list[O]:
+    def learn(
+        self, start: RoundStart, tasks: Sequence[T], shared: Any = None, meanwhile: Callable[[], Any] = nothing
+    ) -> list[O]:
         """Learn the shares of a round, one per worker, and return what became of each.
 
         Parameters
@@ -50,6 +56,10 @@ class Workers(ABC, Generic[T, O]):
             Where the round starts.
         tasks : sequence
             The shares; worker r learns the one of number r.
+        shared : object, optional
+            What all tasks need; the same object in many rounds is sent once.
+        meanwhile : callable, default=nothing
+            Called here while workers learn.
         """
 
     def close(self) -> None:
@@ -152,8 +162,11 @@ class LocalWorkers(Workers[Any, Any]):
         self.count, self._threads, self.width = count, threads, native.width()
         self._workers = [make() for _ in range(count)]
 
-    def learn(self, start: RoundStart, tasks: Sequence[Any]) -> list[Any]:
+    def learn(
+        self, start: RoundStart, tasks: Sequence[Any], shared: Any = None, meanwhile: Callable[[], Any] = nothing
+    ) -> list[Any]:
+        meanwhile()
         pairs = list(zip(self._workers, tasks, strict=False))
         if not self._threads:
-            return [worker.learn(start, task) for worker, task in pairs]
-        return run_all(self.count, lambda pair: pair[0].learn(start, pair[1]), pairs)
+            return [worker.learn(start, task, shared) for worker, task in pairs]
+        return run_all(self.count, lambda pair: pair[0].learn(start, pair[1], shared), pairs)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,25 @@ from streamgmm.storage.run_folder import RunRecord
 from streamgmm.storage.schema import COUNT, anything, record
 
 FIRST_ROWS = 200  # read here at a time, until the scale of features is known
+
+
+class Unobserved(NamedTuple):
+    """A round whose rows are yet to be scored: they wait until workers are busy with the next one.
+
+    Parameters
+    ----------
+    outcomes : list of Outcome
+        What became of its shares.
+    model : dict of str to ndarray
+        Snapshot of the model before it; empty while annealing lasts.
+    samples, epoch : int
+        Samples learned before it, and number of the pass.
+    """
+
+    outcomes: list[Outcome]
+    model: dict[str, Any]
+    samples: int
+    epoch: int
 
 
 class ClusterRun(TrainingRun):
@@ -80,6 +99,8 @@ class ClusterRun(TrainingRun):
         self._length = RoundLength(engine.round_samples)
         self._left: dict[str, Any] = {}  # of the pass
         self._last_round_event = 0
+        self._unobserved: Unobserved | None = None
+        self._model_before: dict[str, Any] = {}  # the round that workers learn at present
         self.replaced, self.totals = 0, RoundTotals()
         self._note_cluster()
 
@@ -196,29 +217,45 @@ class ClusterRun(TrainingRun):
     def _round(self, workers: Workers[Any, Any], plan: PassPlan, layout: Layout) -> RoundReport:
         assert self.trainer is not None
         counted = self.progress.counted_rows
-        report = learn_round(self.trainer, workers, plan, layout, self._length, self._observe, counted)
+        report = learn_round(self.trainer, workers, plan, layout, self._length, self._meanwhile, counted)
+        self._unobserved = Unobserved(report.outcomes, self._model_before, self.progress.samples, self.progress.epoch)
         self._left = {**plan.position(), "end": end_of(layout)}
         self.replaced = workers.replaced
         self.totals.add(report)
         self._note_cluster()
         return report
 
-    def _observe(self, outcomes: list[Outcome]) -> None:
-        """Score some rows of a round before it is merged."""
-        trainer, time_now = self.trainer, self.progress.samples
-        if trainer is None:
+    def _meanwhile(self) -> None:
+        """Look at rows of the last round while workers learn the next, and keep the model as it is before that."""
+        assert self.trainer is not None
+        self._observe()
+        self._model_before = self.trainer.snapshot() if self.trainer.annealed else {}
+
+    def _observe(self) -> None:
+        """Score some rows of the last round by the model before it, which had not learned them."""
+        trainer, last = self.trainer, self._unobserved
+        if trainer is None or last is None:
             return
-        mixture = trainer.mixture
-        for outcome in outcomes:
+        self._unobserved = None
+        mixture = trainer.mixture_of(last.model) if last.model else None
+        for outcome in last.outcomes:
             known = rows_with_values(outcome.sample)
             rows, numbers = as_floats(outcome.sample[known], self.source.factor), outcome.numbers[known]
             if not len(rows):
                 continue
             rows = rows.astype(trainer.dtype, copy=False)
-            if self.progress.epoch == 0:
+            if last.epoch == 0:
                 self.monitor.sample(rows, trainer, np.full(len(rows), outcome.rows / len(rows)))
-            if trainer.annealed:
-                self.monitor.strangest.add(rows, mixture.log_prob(rows), numbers, time_now)
+            if mixture is not None:
+                self.monitor.strangest.add(rows, mixture.log_prob(rows), numbers, last.samples)
+
+    def _end(self, before: int) -> None:
+        self._observe()  # before all rows are, if there are few
+        super()._end(before)
+
+    def save(self, log_event: bool = True) -> None:
+        self._observe()
+        super().save(log_event)
 
     def _take(self, item: Any) -> None:
         if isinstance(item, Chunk):

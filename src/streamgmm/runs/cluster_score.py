@@ -19,11 +19,12 @@ from streamgmm.errors import StreamGMMError
 from streamgmm.runs.score import accepts_gaps, score_rows
 from streamgmm.sinks import open_sink
 from streamgmm.sources import BadRow, Chunk, Position, Source
-from streamgmm.sources.slices import Layout, Piece, find_layout, open_slices
+from streamgmm.sources.slices import FileSlices, Layout, find_layout, open_slices
 from streamgmm.storage import load_model
 from streamgmm.storage.atomic import write_atomically
 
 PART_BYTES = 1 << 26  # of rows in memory
+CHUNK_BYTES = 1 << 23  # of rows that are scored together
 FEWEST_PARTS = 16  # if there are enough rows: a number that suits any number of workers
 PLAN = "parts.json"
 MOST_NAMED = 10  # bad rows of a part that are named
@@ -167,15 +168,23 @@ class PartSource(Source):
             source.factor,
             source.id_type,
         )
-        self._source, self._slices, self._numbers = source, open_slices(source, layout), slices
+        found = open_slices(source, layout)
+        assert isinstance(found, FileSlices)
+        self._source, self._slices, self._numbers, self._row_bytes = source, found, slices, max(1, layout.row_bytes)
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._source.expect(names, width)
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        for number in self._numbers:
-            chunk = self._slices.read(Piece(number, 0, None))
+        sizes = np.cumsum(self._slices.ends[self._numbers.start : self._numbers.stop]) * self._row_bytes
+        first = self._numbers.start
+        while first < self._numbers.stop:
+            before = sizes[first - self._numbers.start - 1] if first > self._numbers.start else 0
+            reached = int(np.searchsorted(sizes, before + CHUNK_BYTES)) + 1
+            last = max(first + 1, min(self._numbers.stop, self._numbers.start + reached))
+            chunk = self._slices.read_consecutive(range(first, last))
             self.feature_names, self.left_out = self._source.feature_names, self._source.left_out
+            first = last
             yield chunk
 
 
