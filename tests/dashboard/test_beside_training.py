@@ -30,7 +30,7 @@ def test_trainings_start_a_page(tmp_path: Path, command: str) -> None:
     words = {"train": ["train", "glyphs:A-C", "--samples", "3000"], "demo": ["demo", "--samples", "2000"]}[command]
     arguments = [*words, "--components", "9", "--out", "run", "--dashboard", "--port", "0"]
     done = subprocess.run(streamgmm(*arguments), cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
-    assert "live page: http://localhost:" in done.stderr
+    assert "dashboard: http://localhost:" in done.stderr
     assert (tmp_path / "run" / "model.safetensors").exists()
 
 

@@ -117,6 +117,26 @@ def test_bytes_and_rules_of_one_s_own_survive_a_file(tmp_path: Path) -> None:
     assert_identical(model.partial_fit(x[333:]), resumed.partial_fit(x[333:]))
 
 
+@pytest.mark.parametrize(("dtype", "brightest"), [(np.uint8, 255), (np.float32, 1), (np.float64, 1)])
+def test_noise_of_pixels_is_relative_to_full_brightness(dtype: type, brightest: int, tmp_path: Path) -> None:
+    x = (brightest * pictures(650)).astype(dtype)
+    model = DeepStreamingMixture(STACKS["overlaps"], (6, 6), pixel_noise=0.2, random_state=3).partial_fit(x[:333])
+    least = float(np.sqrt(model.mixture(0).variances.min())) / brightest
+    assert least == pytest.approx(0.2, rel=1e-3)
+    assert float(np.sqrt(stack("overlaps").partial_fit(x).mixture(0).variances.min())) / brightest < 0.15
+    model.save(tmp_path / "model.safetensors")
+    resumed = DeepStreamingMixture.load(tmp_path / "model.safetensors")
+    assert repr(resumed) == repr(model)
+    assert resumed.layers[1].precision_max is None
+    assert_identical(model.partial_fit(x[333:]), resumed.partial_fit(x[333:]))
+
+
+def test_a_limit_of_the_mixture_counts_more_than_noise() -> None:
+    layers = [Fold(4, 2), mixture(precision_max=4.0), Fold(), mixture(**UPPER)]
+    model = DeepStreamingMixture(layers, (6, 6), pixel_noise=0.2, random_state=3).partial_fit(pictures(300))
+    assert model.mixture(0).variances.min() >= 0.2499
+
+
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
 
 

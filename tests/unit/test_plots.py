@@ -177,6 +177,15 @@ def test_scores_and_their_threshold() -> None:
     assert not plots.scores(values).axes[0].lines
 
 
+def test_a_few_outliers_leave_room_for_usual_scores() -> None:
+    values = np.random.default_rng(0).normal(100, 10, 5000)
+    values[:20] = -1e4
+    [ax] = plots.scores(values, 50.0).axes
+    assert sum(p.get_height() > 0 for p in ax.patches) > 20
+    np.testing.assert_allclose(sum(p.get_height() for p in ax.patches), 100)
+    assert ax.get_xlim()[0] < 50.0
+
+
 @pytest.mark.parametrize(("features", "chosen"), [(1, (0, 1)), (3, (1, 1)), (3, (-1, 0))])
 def test_density_needs_two_features(features: int, chosen: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=f"features are {chosen[0]} and {chosen[1]}; expected two different ones"):

@@ -16,17 +16,22 @@ from streamgmm.errors import MissingExtraError
 
 def dashboard(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a run: in progress, finished, or yet to begin.")
+        Path,
+        typer.Argument(
+            metavar="RUN", help="Folder of a run: in progress, finished, or not started yet; or a model file."
+        ),
     ],
     port: Port = 5006,
     address: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
     beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
 ) -> None:
-    """Serve the live page of a run to this machine, until Ctrl-C.
+    """Serve the dashboard of a run to this machine, until Ctrl-C.
 
     Examples:
 
       streamgmm dashboard run
+
+      streamgmm dashboard stack.safetensors
 
       ssh -L 5006:localhost:5006 server streamgmm dashboard run
     """

@@ -9,6 +9,7 @@ import typer
 
 from streamgmm.cli.console import clean
 from streamgmm.cli.options import ModelPath
+from streamgmm.cli.stacks import describe_stack, stack_lines
 
 MOST_NAMES = 12
 
@@ -23,7 +24,7 @@ def info(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Tell what a model is: settings, columns, rows seen, threshold.
+    """Describe a model: settings, columns, rows seen, threshold; for a stack, the progress of each layer.
 
     Examples:
 
@@ -34,13 +35,15 @@ def info(
     from streamgmm.runs.info import describe_model
     from streamgmm.storage import load_model
     from streamgmm.storage.run_folder import model_path
+    from streamgmm.storage.stack_file import holds_stack
 
     path = model_path(model)
-    known = describe_model(load_model(path), path, contamination)
+    is_stack = holds_stack(path)
+    known = describe_stack(path) if is_stack else describe_model(load_model(path), path, contamination)
     if as_json:
         typer.echo(json.dumps(known))
         return
-    for label, text in _lines(known):
+    for label, text in stack_lines(known) if is_stack else _lines(known):
         typer.echo(clean(f"{label:<12}{text}"))
 
 

@@ -1,4 +1,4 @@
-"""The live page beside a training, in a process of its own."""
+"""The dashboard of a run, served by a separate process during training."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def live_page(run: Path, port: int, wanted: bool) -> Iterator[None]:
     try:
         said = page.stdout.readline()
         if said:
-            console.say(f"live page: {said.split()[0]}")
+            console.say(f"dashboard: {said.split()[0]}")
         else:
-            console.say(f"no live page; training continues. Try streamgmm dashboard {run}")
+            console.say(f"the dashboard did not start; training continues. Try streamgmm dashboard {run}")
         yield
         if said and sys.stdout.isatty():
             console.say("the run is over; the page stays open until Ctrl-C")

@@ -11,6 +11,7 @@ import typer
 
 from streamgmm.cli import console
 from streamgmm.cli.options import Shape, sample_shape
+from streamgmm.cli.stacks import stack_pictures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,8 @@ def plot(
 ) -> None:
     """Draw what a run has learned, and how: means, deviations, samples, curves, scores, and why rows are strange.
 
-    Values are in the units of the source, under the names of its columns.
+    Values are in the units of the source, under the names of its columns. Of a stack of layers, it draws what the
+    components of each layer expect to see, and samples.
 
     Examples:
 
@@ -43,17 +45,21 @@ def plot(
     """
     from streamgmm.storage import events, load_model
     from streamgmm.storage.run_folder import EVENTS, MODEL
+    from streamgmm.storage.stack_file import holds_stack
 
     folder, path = (run, run / MODEL) if run.is_dir() else (run.parent, run)
-    saved = load_model(path)
-    history = list(events.read(folder / EVENTS)) if (folder / EVENTS).exists() else []
+    if holds_stack(path):
+        drawn = stack_pictures(path)
+    else:
+        saved = load_model(path)
+        history = list(events.read(folder / EVENTS)) if (folder / EVENTS).exists() else []
+        drawn = _pictures(saved, history, sample_shape(shape, saved.trainer.n_features), contamination)
     place = out or folder
     place.mkdir(parents=True, exist_ok=True)
     written = []
-    chosen = sample_shape(shape, saved.trainer.n_features)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names in scripts that it does not have
-        for name, figure in _pictures(saved, history, chosen, contamination).items():
+        for name, figure in drawn.items():
             figure.savefig(place / f"{name}.png", dpi=100)
             written.append(str(place / f"{name}.png"))
     if as_json:

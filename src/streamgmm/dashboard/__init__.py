@@ -1,1 +1,1 @@
-"""The live page of a run. It only reads the run folder, so it can run beside any training."""
+"""The dashboard of a run. It only reads the run folder, so it can run during any training."""

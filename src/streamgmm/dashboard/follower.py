@@ -6,9 +6,8 @@ says so instead.
 
 from __future__ import annotations
 
-import json
+import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,11 @@ from streamgmm.core.explanation import Reason
 from streamgmm.core.grid import LAYOUTS, Grid
 from streamgmm.dashboard.alerts import Incident, read_alerts
 from streamgmm.dashboard.history import History
+from streamgmm.dashboard.stacks import StackState, read_stack
 from streamgmm.monitoring.bursts import PlainId
 from streamgmm.monitoring.monitor import ids_of_tensors
 from streamgmm.plots import image_shape
+from streamgmm.storage import events
 from streamgmm.storage.alert_log import ALERTS
 from streamgmm.storage.format3 import check_model
 from streamgmm.storage.model_file import load_model, read_model_file
@@ -30,6 +31,7 @@ from streamgmm.storage.run_folder import EVENTS, MODEL
 
 REASONS = 3  # features named for each of the strangest rows
 MOST_EXPLAINED = 200_000  # means of a model that is asked for them: it takes about 0.1 s, whenever there is a new one
+SAVED = "A saved model, without a record of its training."
 QUIET_SECONDS = 30  # without events for longer, a run that has not ended may have been stopped
 
 
@@ -61,6 +63,8 @@ class Model:
         Ids or times of the strangest rows, if the source has some.
     reasons : tuple of list of Reason, default=()
         Why each of the strangest rows is strange; empty for images.
+    stack : StackState or None, default=None
+        The stack, if the file holds one; the model is then its lowest mixture.
     """
 
     means: npt.NDArray[np.float32]
@@ -74,10 +78,13 @@ class Model:
     names: tuple[str, ...] | None = None
     strange_ids: tuple[PlainId, ...] = ()
     reasons: tuple[list[Reason], ...] = ()
+    stack: StackState | None = None
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
         """Shape of a row as an image; None if rows are no images."""
+        if self.stack is not None:
+            return self.stack.shape
         return image_shape(self.means.shape[1], self.names)
 
 
@@ -91,6 +98,8 @@ def read_model(path: Path) -> Model | None:
     """
     try:
         header, tensors = read_model_file(path)
+        if "layers" in header:
+            return _lowest(read_stack(path))
         check_model(header, tensors)
         means, none = tensors["parameters.means"], np.empty(0)
         if "frame" in tensors:
@@ -128,6 +137,21 @@ def read_model(path: Path) -> Model | None:
     return _explained(path, model) if whole and np.isfinite(model.means).all() else None
 
 
+def _lowest(stack: StackState) -> Model:
+    """Return the lowest mixture of a stack; a stack keeps no strange rows."""
+    return Model(
+        means=stack.means,
+        weights=stack.weights,
+        usage=stack.usage,
+        grid=stack.grid,
+        strange_rows=stack.means[:0],
+        strange_scores=np.empty(0),
+        strange_numbers=np.empty(0, np.int64),
+        scaling="none",
+        stack=stack,
+    )
+
+
 def _names(header: dict[str, Any], count: int) -> tuple[str, ...] | None:
     names = header.get("feature_names")
     return tuple(map(str, names)) if isinstance(names, list) and len(names) == count else None
@@ -149,11 +173,15 @@ class Follower:
 
     Parameters
     ----------
-    folder : Path
-        The run folder; it need not exist yet.
+    place : Path
+        The run folder, which need not exist yet, or a model file.
 
     Attributes
     ----------
+    folder : Path
+        The folder, or that of the file.
+    name : str
+        Name of the folder or file.
     history : History
         Events so far.
     model : Model or None
@@ -164,13 +192,15 @@ class Follower:
         Grows whenever history, model or alerts change.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, place: Path) -> None:
+        self.folder, self._file = (place.parent, place.name) if place.is_file() else (place, MODEL)
+        self.name = place.name
         self.version = 0
         self._reset()
 
     def _reset(self) -> None:
         self.history, self._offset = History(), 0
+        self._event_file: int | None = None
         self._stamp: tuple[int, int] | None = None
         self.model: Model | None = None
         self.alerts: list[Incident] = []
@@ -182,8 +212,10 @@ class Follower:
         """One sentence about the state of the run."""
         if not self.folder.is_dir():
             return f"Folder {self.folder.name} does not exist: the run has not started, or it was moved or deleted."
+        if self.model is not None and self.model.stack is not None:
+            return self.model.stack.sentence
         if not self.history.last:
-            return "The run has not written anything yet."
+            return "The run has not written anything yet." if self.model is None else SAVED
         if self.model is None:
             return "There is no complete model file yet; curves are shown as they arrive."
         if self._ended_with("end"):
@@ -223,9 +255,10 @@ class Follower:
     def _read_events(self) -> None:
         try:
             with (self.folder / EVENTS).open("rb") as file:
-                size = file.seek(0, 2)
-                if size < self._offset:  # truncated by a resume, or replaced
+                size, number = file.seek(0, 2), os.fstat(file.fileno()).st_ino
+                if size < self._offset or self._event_file not in (None, number):  # truncated, thinned or replaced
                     self._reset()
+                self._event_file = number
                 file.seek(self._offset)
                 for line in file:
                     if not line.endswith(b"\n"):
@@ -236,14 +269,12 @@ class Follower:
             return
 
     def _add_line(self, line: bytes) -> None:
-        with suppress(ValueError, RecursionError):
-            event: Any = json.loads(line)
-            if isinstance(event, dict):
-                self.history.add(event)
-                self.version += 1
+        if (event := events.parse(line)) is not None:
+            self.history.add(event)
+            self.version += 1
 
     def _read_model(self) -> None:
-        path = self.folder / MODEL
+        path = self.folder / self._file
         stamp = _stamp(path)
         if stamp not in (None, self._stamp) and (model := read_model(path)) is not None:
             self._stamp, self.model = stamp, model

@@ -1,4 +1,4 @@
-"""The live page: curves, means, strange rows and alerts that follow a run."""
+"""The dashboard: curves, means, strange rows and alerts that follow a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LABELS = {"max_component": "max-component", "loss": "objective", "sigma": "σ", 
 MILLISECONDS = 2000  # between updates; without a graphics card each takes the browser about 0.2 s
 GROWTH, SLOWEST = 1.02, 10.0  # redrawn after 2 % more samples, or after ten seconds
 LISTS = """
-ol { list-style: none; margin: 4px; padding: 0; max-height: 420px; overflow-y: auto }
+ol { list-style: none; margin: 4px; padding: 0; max-height: 440px; overflow-y: auto }
 li { border-top: 1px solid #7b858f55; padding: 5px 0 }
 p { margin: 0 0 2px } h2 { font-size: 13px; color: #7b858f; margin: 2px 4px }
 table { border-spacing: 0; width: 100%; table-layout: fixed; font-size: 13px }
@@ -41,6 +41,7 @@ i { display: inline-block; height: 8px; background: #d55e00; border-radius: 2px 
 """
 FACTS = "dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 4px } dd { margin: 0 }"
 STRANGE_COLUMNS = 6
+OF_PATCHES = "means of layer 0 on their grid: "
 ON_OWN_SCALE = "means on their grid, every column on a scale of its own"
 COMPONENT_TIP = """<div>component @number: weight @weight{0.00 %}, recent samples @share{0.00 %}</div>
 <div style="white-space: pre">@details</div>"""
@@ -67,7 +68,7 @@ def build(document: Document, follower: Follower) -> None:
     """
     page = Page(follower)
     document.template = TEMPLATE  # type: ignore[assignment]
-    document.title = f"streamgmm · {follower.folder.name}"
+    document.title = f"streamgmm · {follower.name}"
     for root in page.roots:
         document.add_root(root)
     page.update()
@@ -178,6 +179,7 @@ class Page:
             return
         self._version = self._follower.version
         history, model = self._follower.history, self._follower.model
+        self._state.css_classes = ["state"] if history.last or model is None else ["state", "saved"]
         self._show_curves(history)
         self._show_alerts(history)
         self._facts.text = facts_html(self._follower)
@@ -247,9 +249,12 @@ class Page:
             low, high = means.min(0), means.max(0)
             means = (means - low) / np.where(high > low, high - low, 1)
             self._means.plot.title.text = ON_OWN_SCALE
+        if model.stack is not None:
+            self._means.plot.title.text = OF_PATCHES + model.stack.layers[0].patch
         known = {"weight": model.weights, "share": model.usage, "number": number, "details": component_details(model)}
         self._means.show(means, model.grid, model.image_shape, **known)
         count = len(model.strange_rows)
+        self._reasons.css_classes = [] if count or self._follower.history.last else ["calm"]
         self._strange.plot.visible, self._reasons.visible = not model.reasons, bool(model.reasons)
         self._reasons.text = strange_html(model) if model.reasons else ""
         columns = min(STRANGE_COLUMNS, max(1, count))

@@ -1,4 +1,4 @@
-"""The server of the live page, for this machine only.
+"""The server of the dashboard, for this machine only.
 
 Requests for other host names and requests sent by other pages get status 403: the first guards against DNS rebinding,
 the second against pages that would read a run through the visitor's browser.

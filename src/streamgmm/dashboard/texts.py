@@ -10,6 +10,7 @@ from typing import Any
 from streamgmm.core.explanation import Reason
 from streamgmm.dashboard.alerts import Incident
 from streamgmm.dashboard.follower import Follower, Model
+from streamgmm.dashboard.stacks import StackState
 from streamgmm.dashboard.workers import worker_facts
 from streamgmm.plots.labels import row_name, short_number, short_text
 
@@ -101,6 +102,16 @@ def _place(mark: dict[str, Any]) -> str:
     return f"{mark['samples']:,}" if row_id is None else row_name(row_id, 0)
 
 
+def _stack_facts(stack: StackState) -> dict[str, str]:
+    """What is known of a stack, one line for each layer."""
+    lines = {
+        f"layer {number}": f"{layer.progress}; {layer.components} components ({layer.live} live) of {layer.patch}; "
+        f"{layer.samples:,} learned"
+        for number, layer in enumerate(stack.layers)
+    }
+    return {"images": f"{stack.n_images:,}", **lines}
+
+
 def facts_html(follower: Follower) -> str:
     """Return what is known about a run as an HTML list.
 
@@ -116,7 +127,9 @@ def facts_html(follower: Follower) -> str:
         facts |= {"source": short_text(started.get("source", "–")), "rule": str(started.get("rule", "–"))}
         if "shuffled" in started:
             facts["order of rows"] = "shuffled" if started["shuffled"] else "as in the source"
-    if model is not None:
+    if model is not None and model.stack is not None:
+        facts |= _stack_facts(model.stack)
+    elif model is not None:
         facts["model"] = f"{len(model.means)} components, {model.means.shape[1]:,} features"
         facts["scaling"] = model.scaling
     if last:

@@ -173,8 +173,9 @@ class FittedStack:
         layer : int, default=-1
             Number of the mixture, from the bottom; -1 is the top.
         """
-        stack = self._complete()
-        return downward.prototypes(stack, range(len(stack.levels))[layer])
+        stack = self._fitted
+        number = range(len(stack.levels))[layer]
+        return downward.prototypes(stack if stack.levels[number].begun else self._complete(), number)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_stack" in vars(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from streamgmm.layers.saving import load_stack, save_stack
 from streamgmm.layers.stack import Stack, start_stack
 from streamgmm.layers.stages import default_fold, plan
 
+NOISE = 0.1  # of pixels within [0, 1]: what the paper's cap on precisions, 20, does for flat mixtures
 CAP = 1000.0  # precision of responsibilities: a cap of 20, which suits pixels, blurs them
 
 
@@ -30,8 +31,8 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
     """Mixtures of patches of mixtures: a stack that learns images from a stream, without backpropagation.
 
     Each mixture sees patches of what is below it, and the responsibilities of its components are an image for the layer
-    above. Use it for images in which one flat mixture finds too little: it tells strange images apart, draws new ones
-    and fills in hidden pixels. Each layer maximises an objective of its own and begins when the one below has annealed.
+    above. Use it for images in which one flat mixture finds too little: it ranks strange images, draws new ones
+    and fills in hidden pixels. Each layer maximises its own objective and starts when the one below has annealed.
 
     Parameters
     ----------
@@ -40,10 +41,14 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
         with a `Pool` in front if wanted. Mixtures without a ``random_state`` use that of the stack.
     shape : tuple of int
         Height and width of an image, or height, width and channels.
+    pixel_noise : float or None, default=None
+        Least deviation of a pixel from what a component of the first mixture expects, as a share of full brightness:
+        255 for bytes, 1 for floats. It keeps responsibilities from being too certain. None, or a ``precision_max`` of
+        that mixture, leaves it to the mixture.
     n_epochs : int or "auto", default="auto"
         Passes of ``fit`` over its data. ``"auto"`` makes as many as all layers need.
     shuffle : bool, default=True
-        Whether each pass of ``fit`` takes the images in random order. ``partial_fit`` takes them as they come.
+        Whether each pass of ``fit`` takes the images in random order. ``partial_fit`` keeps their order.
     random_state : int, RandomState, Generator or None, default=None
         Randomness of the start, of shuffling and of samples.
     verbose : int, default=0
@@ -81,6 +86,7 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
         layers: list[Any],
         shape: tuple[int, ...],
         *,
+        pixel_noise: float | None = None,
         n_epochs: int | str = "auto",
         shuffle: bool = True,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -88,6 +94,7 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
     ) -> None:
         self.layers = layers
         self.shape = shape
+        self.pixel_noise = pixel_noise
         self.n_epochs = n_epochs
         self.shuffle = shuffle
         self.random_state = random_state
@@ -115,7 +122,8 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
         """
         patches = StreamingGaussianMixture(n_components)
         whole = StreamingGaussianMixture(n_components, scale="none", precision_max=CAP)
-        return cls([default_fold(shape), patches, Fold(), whole], tuple(shape), **parameters)
+        layers = [default_fold(shape), patches, Fold(), whole]
+        return cls(layers, tuple(shape), **{"pixel_noise": NOISE, **parameters})
 
     # Learning
 
@@ -181,7 +189,9 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
         """
         seed = self.random_state if isinstance(self.random_state, Integral) else None
         others = {name: getattr(self, name) for name in ("n_epochs", "shuffle", "verbose")}
-        save_stack(path, self._fitted, {**others, "random_state": seed, "shape": list(self.shape)})
+        noise = None if self.pixel_noise is None else float(self.pixel_noise)
+        facts = {**others, "pixel_noise": noise, "random_state": seed, "shape": list(self.shape)}
+        save_stack(path, self._fitted, facts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -203,11 +213,18 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
             require_number("n_epochs", self.n_epochs, Integral, least=1)
         stages = plan(clone(list(self.layers), safe=False), self.shape)
         rows = self._rows(X, stages[0].shape)
-        lowest = stages[0].mixture
+        lowest, cap = stages[0].mixture, self._pixel_cap(rows.dtype)
         refuse_unfit(rows, float_type(rows), gaps=bool(lowest.allow_nan))
         if lowest.scale == "none":
-            warn_of_scale(rows, lowest.precision_max or DEFAULT_CAP)
-        return rows, start_stack(stages, float_type(rows), seed_of(self.random_state))
+            warn_of_scale(rows, lowest.precision_max or cap or DEFAULT_CAP)
+        return rows, start_stack(stages, float_type(rows), seed_of(self.random_state), cap)
+
+    def _pixel_cap(self, dtype: np.dtype[Any]) -> float | None:
+        """Largest precision of pixels that ``pixel_noise`` allows, in their units."""
+        if self.pixel_noise is None:
+            return None
+        require_number("pixel_noise", self.pixel_noise, Real, least=1e-6, most=1e6)
+        return float(self.pixel_noise * (255 if dtype == np.uint8 else 1)) ** -2
 
     def _take(self, stack: Stack) -> None:
         self._stack = stack

@@ -62,7 +62,7 @@ def agreement(level: Level, images: Images, control: Images) -> npt.NDArray[np.f
 
 
 def fill(stack: Stack, images: Images) -> Images:
-    """[E33] Return images with their hidden pixels, which are NaN, replaced by what the others lead one to expect."""
+    """[E33] Return images with their hidden pixels, which are NaN, replaced by the values expected from the others."""
     seen, lowest = [images], stack.levels[0]
     for level in stack.levels[:-1]:
         seen.append(level.responsibilities(seen[-1]))

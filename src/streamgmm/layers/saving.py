@@ -31,7 +31,9 @@ def save_stack(path: str | os.PathLike[str], stack: Stack, parameters: dict[str,
         seed = mixture.random_state if isinstance(mixture.random_state, Integral) else None
         layers += [{"pool": asdict(pool)} for pool in level.stage.pools]
         layers.append({"fold": asdict(level.stage.fold)})
-        layers.append({"mixture": {**{name: getattr(mixture, name) for name in OTHERS}, "random_state": seed}})
+        cap = None if mixture.precision_max is None else float(mixture.precision_max)
+        known = {**{name: getattr(mixture, name) for name in OTHERS}, "precision_max": cap, "random_state": seed}
+        layers.append({"mixture": known})
     models = [[SavedModel(trainer) for trainer in level.trainers] for level in stack.levels]
     save_stacked_models(path, SavedStack(models, layers, parameters, stack.waiting, stack.n_images))
 

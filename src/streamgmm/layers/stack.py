@@ -90,8 +90,12 @@ class Stack:
             yield start, min(count, start + self.block)
 
 
-def start_stack(stages: Sequence[Stage], dtype: np.dtype[Any], seed: int | None) -> Stack:
+def start_stack(
+    stages: Sequence[Stage], dtype: np.dtype[Any], seed: int | None, precision_max: float | None = None
+) -> Stack:
     """Return a stack at the start of its training; upper levels, whose rows are within [0, 1], use float32.
+
+    ``precision_max`` is for pixels of the lowest level, unless its mixture has a limit of its own.
 
     A mixture with a random state of its own uses that. Without it, the lowest one uses the seed of the stack, as a
     plain estimator would, and the others numbers that follow from it.
@@ -104,7 +108,7 @@ def start_stack(stages: Sequence[Stage], dtype: np.dtype[Any], seed: int | None)
         engine = engine_for(thread_count(stage.mixture.n_jobs))
         trainers = [
             Trainer(
-                stage.settings(),
+                stage.settings(precision_max if number == 0 else None),
                 stage.n_features,
                 dtype if number == 0 else np.float32,
                 engine=engine,

@@ -64,10 +64,15 @@ class Stage(NamedTuple):
             pooled = pool.unpool(pooled)
         return pooled
 
-    def settings(self) -> Settings:
-        """Return how to train the mixture. Patches of an image are alike, so a check waits for more of them."""
+    def settings(self, precision_max: float | None = None) -> Settings:
+        """Return how to train the mixture, with a largest precision if it has none of its own.
+
+        Patches of an image are alike, so a check waits for more of them.
+        """
         names = Settings.__dataclass_fields__
         values: dict[str, Any] = {name: getattr(self.mixture, name) for name in names}
+        if values["precision_max"] is None:
+            values["precision_max"] = precision_max
         settings = Settings(**values)
         settings.check()
         if self.fold.shared and settings.period is None and self.n_positions > 1:

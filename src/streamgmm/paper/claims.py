@@ -41,7 +41,7 @@ def expected(plan: Plan) -> list[Run]:
     plan : Plan
         What to measure.
     """
-    return [*_all(plan), *numerics.runs(plan), *exact_gradient.expected(plan)]
+    return [*_all(plan), *numerics.runs(plan), *exact_gradient.expected(plan), *outliers.runs_of_layers(plan)]
 
 
 def _all(plan: Plan) -> Iterable[Run]:

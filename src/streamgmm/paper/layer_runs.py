@@ -11,15 +11,54 @@ import numpy.typing as npt
 from streamgmm import datasets
 from streamgmm.estimators.mixture import StreamingGaussianMixture
 from streamgmm.layers import DeepStreamingMixture, Fold
-from streamgmm.layers.deep import CAP
+from streamgmm.layers.deep import CAP, NOISE
+from streamgmm.paper.plan import Plan
 from streamgmm.paper.run_data import data_of
 from streamgmm.paper.runs import Run
 
 K = 49
+ROWS = 20_000  # images of a training
+SETS = ("mnist", "fashionmnist")
 FILLED = 2000  # test images whose right half is filled in
 FLAT, DEFAULTS, TWO, THREE, LOW_RANK = "flat", "flat-defaults", "two-layers", "three-layers", "flat-low-rank"
 Model = StreamingGaussianMixture | DeepStreamingMixture
 Array = npt.NDArray[Any]
+
+
+def held_out(plan: Plan, name: str, method: str) -> list[Run]:
+    """Return runs in which each class is held out once.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    name : str
+        The data set.
+    method : str
+        The model.
+    """
+    return [_run(plan, name, method, 0, all_but=[c]) for c in range(1 if plan.quick else 10)]
+
+
+def whole(plan: Plan, name: str, method: str) -> list[Run]:
+    """Return runs on all classes: three seeds of the models that the halves of images are about, else one.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    name : str
+        The data set.
+    method : str
+        The model.
+    """
+    seeds = plan.few_seeds(name) if method in (FLAT, TWO) else range(1)
+    return [_run(plan, name, method, seed) for seed in seeds]
+
+
+def _run(plan: Plan, name: str, method: str, seed: int, **wanted: object) -> Run:
+    settings = {"pixel_noise": NOISE} if method == TWO else {}  # so that records tell what was measured
+    return Run(name, method, seed, 1, settings, {"rows": ROWS, **plan.part(name, **wanted)})
 
 
 def model_of(run: Run) -> Model:
@@ -38,7 +77,7 @@ def model_of(run: Run) -> Model:
     if run.method == LOW_RANK:
         return StreamingGaussianMixture(K, covariance_type="low_rank", **common)
     if run.method == TWO:
-        return DeepStreamingMixture.from_shape((28, 28), n_components=K, **common)
+        return DeepStreamingMixture.from_shape((28, 28), n_components=K, **common, **run.settings)
     upper: dict[str, Any] = {"scale": "none", "precision_max": CAP}
     layers = [
         Fold(4, 2),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from streamgmm.core.covariance import KINDS
+from streamgmm.paper import layer_runs
 from streamgmm.paper.comparison import summary
 from streamgmm.paper.markdown_table import Table
 from streamgmm.paper.plan import Plan
-from streamgmm.paper.runs import Results, Run
+from streamgmm.paper.runs import Results, Run, measure_all
 
-SETS = ("mnist", "fashionmnist")
+SETS = layer_runs.SETS
 CLASSES = 10
 
 
@@ -75,12 +76,32 @@ def areas(plan: Plan) -> dict[str, list[float]]:
     plan : Plan
         What to measure.
     """
-    found = results(plan)
-    return {
-        f"{plan.title(name)}, {model}": [100 * found[r.file]["passes"][-1]["auc"] for r in _runs(plan, name, model)]
-        for name in names(plan)
-        for model in models(plan)
-    }
+    flat = results(plan)
+    deep = measure_all(runs_of_layers(plan), layer_runs.measure_layers, plan.folder, plan.jobs, "layers")
+    found: dict[str, list[float]] = {}
+    for name in names(plan):
+        for model in models(plan):
+            values = [flat[run.file]["passes"][-1]["auc"] for run in _runs(plan, name, model)]
+            found[f"{plan.title(name)}, {model}"] = [100 * value for value in values]
+        if values := [deep[run.file]["auc"] for run in _layer_runs(plan, name)]:
+            found[f"{plan.title(name)}, two layers"] = [100 * value for value in values]
+    return found
+
+
+def _layer_runs(plan: Plan, name: str) -> list[Run]:
+    """Runs of two layers, which are those of the table of layers."""
+    return [] if plan.own is not None else layer_runs.held_out(plan, name, layer_runs.TWO)
+
+
+def runs_of_layers(plan: Plan) -> list[Run]:
+    """Return the runs of two layers that the table needs.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure.
+    """
+    return [run for name in names(plan) for run in _layer_runs(plan, name)]
 
 
 def make(plan: Plan) -> list[Table]:
@@ -96,7 +117,9 @@ def make(plan: Plan) -> list[Table]:
     table = Table(
         "Claim: outlier detection",
         f"{plan.size}, seed 0. Each class is left out of training once; its test samples are told from those of all "
-        "other classes by their max-component log-likelihood. Area under the ROC curve in percent.",
+        "other classes by their max-component log-likelihood. Area under the ROC curve in percent. *Two layers* are "
+        f"those of `streamgmm paper layers`: K = {layer_runs.K}, one pass over {layer_runs.ROWS:,} images, judged by "
+        "the log-likelihood of the top layer.",
         ["data and model", *map(str, range(CLASSES)), "mean"],
     )
     for label, values in areas(plan).items():

@@ -97,7 +97,7 @@ def make(name: str, plan: Plan) -> list[Table]:
 def _seeds(name: str, plan: Plan) -> str:
     if plan.quick:
         return "Quick form: few rows, one pass, one seed"
-    most = {"claims": sweeps.SEEDS, "figures": 1, "layers": 1, "readings": 3}.get(name, plan.seeds)
+    most = {"claims": sweeps.SEEDS, "figures": 1, "layers": 3, "readings": 3}.get(name, plan.seeds)
     count = min(most, plan.seeds)
     words = "1 seed" if count == 1 else f"{count} seeds"
     return words + (" (Fruits 360: 3)" if "fruits360" in plan.names and count > 3 else "")

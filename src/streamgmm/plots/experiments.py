@@ -65,7 +65,7 @@ def effects(lines: Mapping[str, Mapping[float, Estimate]], title: str) -> Figure
     """
     figure = empty_figure(5, 3.2)
     ax = figure.subplots()
-    for (label, values), marker in zip(lines.items(), "osv^Dx*", strict=False):
+    for (label, values), marker in zip(lines.items(), "osv^Dx*P", strict=False):
         best = max(v.mean for v in values.values())
         x, y = list(values), [v.mean - best for v in values.values()]
         errors = [v.std or 0.0 for v in values.values()]
@@ -125,7 +125,7 @@ def areas(lines: Mapping[str, Sequence[float]]) -> Figure:
     """
     figure = empty_figure(6, 3.4)
     ax = figure.subplots()
-    for (label, values), marker in zip(lines.items(), "osv^Dx*", strict=False):
+    for (label, values), marker in zip(lines.items(), "osv^Dx*P", strict=False):
         ax.plot(range(len(values)), values, marker=marker, markersize=4, linewidth=0.8, label=label)
     ax.axhline(50, color="lightgray")
     ax.set_xticks(range(max(map(len, lines.values()))))

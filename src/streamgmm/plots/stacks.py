@@ -44,6 +44,7 @@ def prototypes(model: FittedLayers, layer: int = -1) -> Figure:
     mixture, pictures = model.mixture(layer), model.prototypes(layer)
     shape = pictures.shape[1:] if pictures.shape[3] in (3, 4) else pictures.shape[1:3]
     rows = pictures.reshape(len(pictures), -1) if len(shape) == 3 else pictures.mean(3).reshape(len(pictures), -1)
+    rows = _within_colours(rows, shape)
     return draw_on_grid(mixture, rows, "prototypes", model.levels_[layer].trainers[0].grid, shape)
 
 
@@ -53,7 +54,7 @@ def images(rows: Mapping[str, npt.NDArray[Any]], shape: Sequence[int] | None = N
     Parameters
     ----------
     rows : dict of str to array of shape (N, D)
-        Images by name, as many for each; hidden pixels (NaN) stay empty.
+        Images by name; hidden pixels (NaN) stay empty.
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it.
 
@@ -62,14 +63,24 @@ def images(rows: Mapping[str, npt.NDArray[Any]], shape: Sequence[int] | None = N
     Figure
         One line of panels per name.
     """
-    columns = min(len(group) for group in rows.values())
-    known = np.concatenate([np.asarray(group, dtype=np.float64).ravel() for group in rows.values()])
+    columns = max(len(group) for group in rows.values())
+    rows = {name: _within_colours(np.asarray(group, np.float64), shape) for name, group in rows.items()}
+    known = np.concatenate([group.ravel() for group in rows.values()])
     limits = float(np.nanmin(known)), float(np.nanmax(known))
     figure = empty_figure(max(TITLE_WIDTH, 0.75 * columns + 0.3), 0.8 * len(rows) + 0.1)
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for line, (name, group) in zip(axes, rows.items(), strict=True):
-        for ax, row in zip(line, np.asarray(group), strict=False):
+        for ax, row in zip(line, group, strict=False):
             draw_vector(ax, row.ravel(), shape, limits)
             ax.set_facecolor("tab:blue")
+        for ax in line[len(group) :]:
+            ax.set_axis_off()
         line[0].set_ylabel(name, fontsize=7)
     return figure
+
+
+def _within_colours(rows: npt.NDArray[Any], shape: Sequence[int] | None) -> npt.NDArray[Any]:
+    """Divide colours by the largest one, if they go beyond 1, up to which they are drawn: bytes reach 255."""
+    if shape is None or len(shape) < 3 or not rows.size:
+        return rows
+    return rows / max(1.0, float(np.nanmax(rows)))

@@ -66,11 +66,13 @@ def scores(values: Floats, threshold: float | None = None) -> Figure:
     Returns
     -------
     Figure
-        One panel. The lowest and highest tenth of a percent are drawn at the edges.
+        One panel. The highest tenth of a percent is drawn at the right edge, and at the left edge all that is far lower
+        than usual rows and the threshold: a few outliers would leave one bar for all others.
     """
     figure = empty_figure(6, 3.2)
     ax = figure.subplots()
-    low, high = np.quantile(values, [0.001, 0.999])
+    low, usual, high = np.quantile(values, [0.001, 0.02, 0.999])
+    low = max(low, (usual if threshold is None else min(usual, threshold)) - (high - usual))
     ax.hist(np.clip(values, low, high), bins=60, color="tab:blue", weights=np.full(len(values), 100 / len(values)))
     if threshold is not None:
         ax.axvline(threshold, color="tab:red", label=f"anomalies: below {threshold:.1f}")
