@@ -6,7 +6,7 @@ KERNEL := $(sort $(wildcard $(addprefix src/streamgmm/native/, *.h *.cpp */*.h *
 SOURCES := pyproject.toml CMakeLists.txt $(KERNEL) $(wildcard src/streamgmm/*/__init__.py)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-services soak bench paper results pictures docs dist test-oldest lint sanitize develop stubs clean
+.PHONY: demo test test-services soak bench paper results pictures docs dist test-oldest lint sanitize valgrind develop stubs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/streamgmm demo --out runs/demo
@@ -51,19 +51,16 @@ dist: $(VENV)/.developed
 # The oldest versions of everything that we claim to work with, in an environment of their own. uv resolves to the lower
 # bounds of pyproject.toml; warnings of old packages are not errors here.
 OLDEST := build/oldest
-# River's checks for other kinds of models call learn_one(x, y) in old versions, and k-means of old scikit-learn starts elsewhere.
-NOT_OLD := --deselect tests/faces/test_river.py::test_checks_on_data \
-    --deselect "tests/storage/test_format2.py::test_training_continues_as_in_the_version_that_wrote_it[sem-kmeans]" \
-    --deselect tests/storage/test_format2.py::test_an_old_file_is_saved_in_the_present_format
 EXTRAS := plots dashboard kafka redis mqtt parquet river metrics onnx cloud
 test-oldest:
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install uv
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --index-strategy unsafe-best-match \
 	    --resolution lowest-direct --only-binary :all: --requirements pyproject.toml $(addprefix --extra ,$(EXTRAS))
-	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install pytest hypothesis pandas
+	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install pytest pytest-xdist hypothesis pandas
 	$(OLDEST)/bin/python -m pip --quiet --disable-pip-version-check install --no-deps .
-	$(OLDEST)/bin/python -m pytest tests -o filterwarnings= -m "not source and not soak and not services" $(NOT_OLD)
+	$(OLDEST)/bin/python -m pytest tests -o filterwarnings= -m "not source and not soak and not services" \
+	    -n 2 --dist loadfile
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check src tests bench docs examples
@@ -72,6 +69,7 @@ lint: $(VENV)/.developed
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/clang-format --dry-run --Werror $(KERNEL)
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --offline --quiet .github/workflows
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 
@@ -96,6 +94,10 @@ sanitize: $(VENV)/.developed
 	for width in $$($(SANITIZED) -c 'from streamgmm import native; print(*native.widths())'); do \
 	    STREAMGMM_WIDTH=$$width $(SANITIZED) -m pytest tests/laws || exit 1; \
 	done
+
+# Needs valgrind; it knows no AVX-512, so the widest kernels are left to the sanitizers.
+valgrind: $(VENV)/.developed
+	$(BIN)/python -m tests.kernels.under_valgrind
 
 develop: $(VENV)/.developed
 

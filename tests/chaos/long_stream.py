@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -39,8 +39,15 @@ LOG = "log.csv"
 MINUTE = 60 / SPEED  # seconds
 ROWS_A_MINUTE = 300
 KEPT_ALERTS = 500
+EVENT_BYTES = 100_000  # so that twelve hours suffice to fill the file many times
 READER = "streamgmm.runs.source_reader"
-FASTER = {"IDLE_SECONDS": 0.005, "FIRST_PAUSE": 1 / SPEED, "LONGEST_PAUSE": 3600 / SPEED}
+FASTER = {
+    f"{READER}.IDLE_SECONDS": 0.005,
+    f"{READER}.FIRST_PAUSE": 1 / SPEED,
+    f"{READER}.LONGEST_PAUSE": 3600 / SPEED,
+    "streamgmm.runs.absence.GONE_SECONDS": 5 / SPEED,
+    "streamgmm.runs.event_log.MOST_BYTES": EVENT_BYTES,
+}
 
 
 class Usage(NamedTuple):
@@ -50,6 +57,7 @@ class Usage(NamedTuple):
     descriptors: int
     events: int
     alerts: int
+    open_files: tuple[str, ...]
 
 
 class Flaky(Target):
@@ -78,16 +86,25 @@ class Plant(Thread):
         How long it writes.
     read : function
         Return how many bytes of the present file were read: a file is rotated once all of it was.
+    target : Flaky
+        The target of alerts, which is down for a quarter of every hour.
+
+    Attributes
+    ----------
+    resting : Lock
+        Held while a file is open, so that descriptors can be counted without it.
     """
 
     def __init__(self, path: Path, minutes: int, read: Callable[[], int], target: Flaky) -> None:
         super().__init__(daemon=True)
         self._path, self._minutes, self._read, self._target = path, minutes, read, target
         self._random, self.rows, self.bad, self.over = Random(0), 0, 0, False
+        self.resting = Lock()
         self._begin()
 
     def _begin(self) -> None:
-        self._path.write_text("time,a,b,c\n")
+        with self.resting:
+            self._path.write_text("time,a,b,c\n")
 
     def run(self) -> None:
         for minute in range(self._minutes):
@@ -114,7 +131,7 @@ class Plant(Thread):
             lines.append(f"{minute}:{i},{x:.3f},{y},{self._random.gauss(5, 2):.3f}\n")
         lines.append(f"{minute}:bad,x,y\n")
         self.rows, self.bad = self.rows + len(lines) - 1, self.bad + 1
-        with self._path.open("a") as log:
+        with self.resting, self._path.open("a") as log:
             log.writelines(lines)
 
     def _caught_up(self) -> None:
@@ -144,15 +161,20 @@ def simulate(folder: Path, hours: float, restart_minutes: int) -> tuple[list[Usa
     used, record = list[Usage](), RunRecord()
     with ExitStack() as stack:
         for name, value in FASTER.items():
-            stack.enter_context(patch(f"{READER}.{name}", value))
+            stack.enter_context(patch(name, value))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         plant.start()
         while True:
             until = time.monotonic() + restart_minutes * MINUTE
-            last = _run_once(out, path, target, now, partial(_over, plant, now, until))
+            try:
+                last = _run_once(out, path, target, now, partial(_over, plant, now, until))
+            except FileNotFoundError:  # the log is away just now: whoever supervises a run starts it again
+                time.sleep(MINUTE)
+                continue
             record = last.record
-            used.append(_usage(out))
+            with plant.resting:
+                used.append(_usage(out))
             if _done(plant, now):
                 break
     plant.join()
@@ -164,8 +186,6 @@ def simulate(folder: Path, hours: float, restart_minutes: int) -> tuple[list[Usa
 def _run_once(out: Path, path: Path, target: Flaky, now: list[TrainingRun], stop: Callable[[], bool]) -> TrainingRun:
     known = latest_checkpoint(out)
     state = WatchState() if known is None else WatchState.from_facts(known[1].watch or {})
-    while not path.exists():
-        time.sleep(0.01)
     source = open_source(str(path), follow=True, skip_bad=True, missing=True, id_column="time")
     settings = Settings(8, rule=ANOMALY_RULE, allow_nan=True)
     options = RunOptions(passes=None, missing="learn", checkpoint_seconds=60 / SPEED)
@@ -195,11 +215,11 @@ def _over(plant: Plant, now: list[TrainingRun], until: float) -> bool:
 
 def _usage(out: Path) -> Usage:
     gc.collect()
-    open_files = 0
+    found = []
     for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the plant may be writing its log
-            open_files += not str(link.readlink()).endswith(LOG)
-    return Usage(resident(), open_files, (out / EVENTS).stat().st_size, (out / ALERTS).stat().st_size)
+        with suppress(FileNotFoundError):  # that of this loop
+            found.append(str(link.readlink()))
+    return Usage(resident(), len(found), (out / EVENTS).stat().st_size, (out / ALERTS).stat().st_size, tuple(found))
 
 
 def figures(used: list[Usage], settled: int) -> dict[str, Any]:
@@ -209,6 +229,7 @@ def figures(used: list[Usage], settled: int) -> dict[str, Any]:
         "restarts": len(used) - 1,
         "memory": max(u.memory for u in after) - before.memory,
         "descriptors": max(u.descriptors for u in after) - before.descriptors,
+        "opened since": sorted({name for u in after for name in u.open_files} - set(before.open_files)),
         "event bytes": max(u.events for u in used),
         "alert bytes": max(u.alerts for u in used),
     }

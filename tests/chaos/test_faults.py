@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ def moments(count: int, most: int) -> Iterator[int]:
     yield from sorted({round(i) for i in np.linspace(0, count - 1, min(count, most))})
 
 
+@patch("streamgmm.runs.event_log.MOST_BYTES", 2000)  # so that event files are thinned, too
 def fail_and_resume(command: str, fault: str, source: Path, whole: Path, folder: Path, most: int) -> tuple[int, int]:
     """Let operations fail, one in each run; return how many, and how many of them stopped the run with a sentence."""
     kinds, number = FAULTS[fault]

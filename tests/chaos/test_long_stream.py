@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.long_stream import figures, simulate
+from tests.chaos.long_stream import EVENT_BYTES, figures, simulate
 from tests.chaos.test_memory import needs_proc
 
 pytestmark = needs_proc
@@ -21,8 +21,8 @@ def watch_for(folder: Path, hours: float, restart_minutes: int, settled: int) ->
     assert counted["alerts"] > 0
     assert counted["failed deliveries"] > 0
     assert found["memory"] < 10e6
-    assert found["descriptors"] == 0
-    assert found["event bytes"] < 1e6
+    assert found["descriptors"] == 0, found["opened since"]
+    assert found["event bytes"] < 1.3 * EVENT_BYTES
     assert found["alert bytes"] < 1e6
 
 

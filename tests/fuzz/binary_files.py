@@ -1,13 +1,11 @@
-"""Tables, arrays and images, as sources read them; and messages of brokers, as their parser reads them."""
+"""Tables, arrays and images, as sources read them."""
 
 from __future__ import annotations
 
 import io
-import json
 import struct
 import zipfile
 from functools import cache
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -15,11 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from streamgmm.errors import SourceError
-from streamgmm.sources.base import ReadOptions
-from streamgmm.sources.message_parser import MessageParser
-from streamgmm.sources.messages import Messages
-from tests.fuzz.formats import Format, cut_bytes, flip_bytes, mutate_json
+from tests.fuzz.formats import Format, cut_bytes, flip_bytes
 from tests.fuzz.text_files import read_all
 
 
@@ -101,65 +95,9 @@ def change_image_size(rng: Random, content: bytes) -> bytes:
     return content[: at + 4] + size + content[at + 12 :] if at > 0 else content
 
 
-@cache
-def message_examples() -> list[bytes]:
-    """Return messages as one file: each with its length before it."""
-    x = np.random.default_rng(0).normal(size=(12, 3)).astype("<f4")
-    objects = [json.dumps(dict(zip("abc", map(float, row), strict=True))).encode() for row in x]
-    return [
-        _packed(objects),
-        _packed([json.dumps(row.tolist()).encode() for row in x]),
-        _packed([r.tobytes() for r in x]),
-    ]
-
-
-def _packed(messages: list[bytes]) -> bytes:
-    return b"".join(len(m).to_bytes(2, "little") + m for m in messages)
-
-
-def _unpacked(content: bytes) -> list[bytes]:
-    messages = []
-    while content:
-        size = int.from_bytes(content[:2], "little")
-        messages.append(content[2 : 2 + size])
-        content = content[2 + size :]
-    return messages
-
-
-def change_message(rng: Random, content: bytes) -> bytes:
-    """Change the value of a message, or send an empty, a shorter or a repeated one."""
-    messages = _unpacked(content) or [b""]
-    at = rng.randrange(len(messages))
-    kind = rng.randrange(5)
-    try:
-        value = json.loads(messages[at])
-    except (ValueError, RecursionError):
-        value = None
-    if kind < 3 and value is not None:
-        messages[at] = json.dumps(mutate_json(rng, value)).encode()[:60_000]
-    else:
-        messages[at] = rng.choice((b"", b"null", messages[0], messages[at][:-1], b"\x00" * 12, b"[" * 40_000))
-    return _packed(messages)
-
-
-def try_messages(path: Path) -> None:
-    """Parse messages as the sources of brokers do."""
-    values = _unpacked(path.read_bytes())
-    for options in (ReadOptions(), ReadOptions(skip_bad=True, missing=True), ReadOptions(skip_bad=True, id_column="a")):
-        parser, messages = MessageParser("topic", options), Messages()
-        messages.put(values, list(range(len(values))))
-        try:
-            parser.detect(values)
-            if parser.is_json is not None:
-                parser.chunk(messages, 0, {"row": len(values)}, str)
-        except SourceError:
-            continue
-
-
 BINARIES = (
     Format("parquet", ".parquet", parquet_examples, (flip_bytes, flip_bytes, cut_bytes), read_all),
     Format("arrow", ".arrow", arrow_examples, (flip_bytes, flip_bytes, cut_bytes), read_all),
     Format("npy", ".npy", array_examples, (flip_bytes, cut_bytes, change_npy_header), read_all),
     Format("images", ".zip", zip_examples, (flip_bytes, flip_bytes, cut_bytes, change_image_size), read_all),
-    Format("messages", ".bin", message_examples, (flip_bytes, cut_bytes, *3 * (change_message,)), try_messages),
 )

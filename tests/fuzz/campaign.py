@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import hashlib
 import json
 import mmap
@@ -22,11 +24,12 @@ from streamgmm.errors import StreamGMMError
 from tests.fuzz.formats import Format
 
 SEEDS = Path(__file__).parent / "seeds"
-SECONDS = 5.0  # for one case
-MARGIN = 64 << 20  # bytes: what Python, caches and the allocator take for themselves
-GROWTH = 10  # times the size of a file that a case may take beside that
-PER_CHILD = 500
+SECONDS = 5.0  # of computing for one case
+PATIENCE, POLL = 10.0, 0.05  # seconds that a case may sleep, and between two looks at it
+GROWTH = 10  # times the size of a file that a case may take in memory
+PER_CHILD = 2000
 MEMORY = Path("/dev/shm")  # files that are synced to a disk would take most of the time
+MMAP_THRESHOLD, MAPPED = -3, 1 << 16  # of mallopt: larger arrays are mapped, and given back when they are freed
 
 
 class Finding(NamedTuple):
@@ -81,7 +84,7 @@ def _run_in_child(form: Format, cases: list[tuple[int, bytes | None]]) -> tuple[
         if not child:
             _work(form, cases, Path(folder), progress)
         status = _wait(child, progress)
-        done = struct.unpack("q", progress[:8])[0]
+        done = max(0, struct.unpack("q", progress[:8])[0])
         lines = report.read_text().splitlines() if report.exists() else []
         found = [Finding(*json.loads(line)) for line in lines]
     if status:
@@ -92,27 +95,42 @@ def _run_in_child(form: Format, cases: list[tuple[int, bytes | None]]) -> tuple[
 
 
 def _wait(child: int, progress: mmap.mmap) -> int:
-    """Wait for a child, and end it if it makes no progress; return the signal that ended it, or minus its exit code."""
-    seen, since = progress[:8], time.monotonic()
+    """Wait for a child, and end it if it makes no progress; return the signal that ended it, or minus its exit code.
+
+    It has none if it computes for long, or sleeps for long. To wait for a busy machine is neither.
+    """
+    seen, began, asleep = b"", 0.0, 0
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status)
+        state, used = _state_of(child)
+        asleep = asleep + 1 if state in "SD" else 0
         if progress[:8] != seen:
-            seen, since = progress[:8], time.monotonic()
-        if time.monotonic() - since > 4 * SECONDS:
+            seen, began, asleep = progress[:8], used, 0
+        if used - began > 2 * SECONDS or asleep * POLL > PATIENCE:
             os.kill(child, signal.SIGKILL)
-        time.sleep(0.01)
+        time.sleep(POLL)
+
+
+def _state_of(process: int) -> tuple[str, float]:
+    """Return what a process does (R, S, …), and for how many seconds it has computed."""
+    facts = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return facts[0], (int(facts[11]) + int(facts[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(form: Format, cases: list[tuple[int, bytes | None]], folder: Path, progress: mmap.mmap) -> None:
     """Try cases in this process, and end it."""
     code = 1
     try:
-        signal.signal(signal.SIGALRM, _too_slow)
+        signal.signal(signal.SIGPROF, _too_slow)
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, MAPPED)
         warnings.simplefilter("ignore")
         used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
         resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), resource.RLIM_INFINITY))
+        for example in form.examples():  # so that modules are imported and caches filled
+            _problem(form, example, folder)
+        progress[:8] = struct.pack("q", -1)
         with (folder / "findings").open("w") as report:
             for place, (number, given) in enumerate(cases):
                 progress[:8] = struct.pack("q", place)
@@ -134,22 +152,39 @@ def _too_slow(*_: object) -> None:
 
 
 def _problem(form: Format, content: bytes, folder: Path) -> str | None:
+    grown = 0
+    for _ in range(2):  # what a case takes, it takes again; once may be the garbage of others
+        problem, grown = _tried(form, content, folder)
+        if problem is not None or grown <= form.margin + GROWTH * len(content):
+            return problem
+        gc.collect()
+    return f"takes {grown >> 20} MB for {len(content)} bytes"
+
+
+def _tried(form: Format, content: bytes, folder: Path) -> tuple[str | None, int]:
+    """Return what went wrong, and by how many bytes the process has grown."""
     path = folder / f"case{form.suffix}"
     path.write_bytes(content)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of earlier cases
+    before, problem = _memory("VmRSS"), None
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         form.trial(path)
     except StreamGMMError:
         pass  # a sentence to the user
     except TooSlowError:
-        return f"takes longer than {SECONDS:g} s"
-    except BaseException as problem:
-        return _place_of(problem)
+        problem = f"takes longer than {SECONDS:g} s"
+    except BaseException as raised:
+        problem = _place_of(raised)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    return f"takes {grown >> 20} MB for {len(content)} bytes" if grown > MARGIN + GROWTH * len(content) else None
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return problem, _memory("VmHWM") - before
+
+
+def _memory(name: str) -> int:
+    """Return the resident memory of this process in bytes: VmRSS, or its peak VmHWM."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition(f"{name}:")[2].split(maxsplit=1)[0])
 
 
 def _place_of(problem: BaseException) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.fuzz.binary_files import BINARIES
+from tests.fuzz.broker_messages import MESSAGES
 from tests.fuzz.formats import Format
 from tests.fuzz.model_files import MODELS
 from tests.fuzz.rounds import ROUNDS
 from tests.fuzz.stacks import STACKS
 from tests.fuzz.text_files import TEXTS
 
-FORMATS: dict[str, Format] = {form.name: form for form in (MODELS, STACKS, ROUNDS, *TEXTS, *BINARIES)}
+FORMATS: dict[str, Format] = {form.name: form for form in (MODELS, STACKS, ROUNDS, *TEXTS, *BINARIES, *MESSAGES)}

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 Mutation = Callable[[Random, bytes], bytes]
+MARGIN = 2 << 20  # bytes: Python's allocator takes as much at once
 
 
 class Format(NamedTuple):
@@ -26,6 +27,8 @@ class Format(NamedTuple):
         Ways to damage one.
     trial : function
         Use a file as a user would; every exception is a finding.
+    margin : int, default=MARGIN
+        Bytes of memory that a trial may take beside a multiple of the file.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Format(NamedTuple):
     examples: Callable[[], list[bytes]]
     mutations: tuple[Mutation, ...]
     trial: Callable[[Path], None]
+    margin: int = MARGIN
 
     def case(self, number: int) -> bytes:
         """Return the mutated file of this number: the same one whenever it is asked for."""

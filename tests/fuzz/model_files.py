@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -103,22 +104,13 @@ def try_model(path: Path) -> None:
     from streamgmm.storage.model_file import read_run_facts
 
     read_model(path)
-    for read in (read_run_facts, StreamingAnomalyDetector.load):
-        try:
-            found = read(path)
-        except ModelFileError:
-            continue
-        if isinstance(found, StreamingAnomalyDetector):
-            _judge(found)
-    try:
-        saved = load_model(path)
-    except ModelFileError:
-        return
+    with suppress(ModelFileError):
+        read_run_facts(path)
+    saved = load_model(path)  # what is refused here is refused by everything below, too
+    with suppress(ModelFileError):
+        _judge(StreamingAnomalyDetector.load(path))
     _describe(saved, path)
-    try:
-        model = StreamingGaussianMixture.load(path)
-    except ModelFileError:
-        return
+    model = StreamingGaussianMixture.load(path)
     if model.n_features_in_ > 100:
         return
     rows = np.resize(ROWS, (len(ROWS), model.n_features_in_))

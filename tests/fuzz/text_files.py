@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from streamgmm.errors import SourceError
 from streamgmm.sources import open_source
 from tests.fuzz.formats import DEEP, NASTY, Format, Mutation, cut_bytes, flip_bytes, mutate_json
 
+CANVAS = 64 << 20  # bytes that a picture may take, whatever it shows
 CELLS = (
     *("", "NA", "nan", "inf", "-inf", "1e400", "1e-400", "0x10", "1_000", "١٢", "=1+1", "+1", '"', '""', '"a', "a\tb"),
     *("\x00", "\x1b[2J", "\r", ";", "1;2", "9" * 400, "é", "\ufeff", "true", " 1 ", "1,5"),
@@ -44,11 +47,17 @@ def event_examples() -> list[bytes]:
     """Return the events of a run."""
     from streamgmm.core.control import Check
     from streamgmm.storage import events
+    from streamgmm.storage.event_thinning import thin
 
     checks = [Check(100 * i, -3.0 + 0.1 * i, -4.0, 2.0 / (i + 1), 0.1, 4, False) for i in range(20)]
     kinds = ["start", *["check"] * 15, "drift", "checkpoint", "stop", "end"]
     records = [events.record(kind, check, i * 0.5) for i, (kind, check) in enumerate(zip(kinds, checks, strict=True))]
-    return [events.lines(records).encode()]
+    whole = events.lines(records).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "events.jsonl"
+        path.write_bytes(whole)
+        thin(path, 3000, 3000)
+        return [whole, path.read_bytes()]
 
 
 @cache
@@ -125,18 +134,34 @@ def try_compressed(path: Path) -> None:
 
 
 def try_events(path: Path) -> None:
-    """Show a run with these events on the page."""
+    """Show a run with these events on the page, and thin and cut the file as runs do."""
     from streamgmm.dashboard.follower import Follower
     from streamgmm.storage import events
+    from streamgmm.storage.event_thinning import cut, thin, written
 
+    content = path.read_bytes()
     list(events.read(path))
     folder = path.parent / "run"
     folder.mkdir(exist_ok=True)
-    (folder / "events.jsonl").write_bytes(path.read_bytes())
+    copy = folder / "events.jsonl"
+    copy.write_bytes(content)
     follower = Follower(folder)
     follower.poll()
     assert follower.state
     json.dumps(follower.history.points)
+    before = written(copy)
+    thin(copy, before // 2, 1000)
+    assert written(copy) == before, "thinning has changed what a place means"
+    for place in (before, before // 3, 0):
+        cut(copy, place, 500)
+
+
+def try_curve(path: Path) -> None:
+    """Draw these events."""
+    from streamgmm import plots
+    from streamgmm.storage import events
+
+    plots.curve(list(events.read(path))).savefig(io.BytesIO(), dpi=50)
 
 
 def try_alerts(path: Path) -> None:
@@ -160,13 +185,15 @@ def try_alerts(path: Path) -> None:
 
 
 def _text(name: str, suffix: str, examples: Callable[[], list[bytes]], *own: Mutation) -> Format:
-    trial = {"events": try_events, "alerts": try_alerts}.get(name, try_compressed)
-    return Format(name, suffix, examples, (flip_bytes, cut_bytes, change_line, *3 * own), trial)
+    trial = {"events": try_events, "alerts": try_alerts, "curve": try_curve}.get(name, try_compressed)
+    form = Format(name, suffix, examples, (flip_bytes, cut_bytes, change_line, *3 * own), trial)
+    return form._replace(margin=CANVAS) if name == "curve" else form
 
 
 TEXTS = (
     _text("csv", ".csv", csv_examples, change_cell),
     _text("ndjson", ".ndjson", json_examples, change_object),
     _text("events", ".jsonl", event_examples, change_object),
+    _text("curve", ".jsonl", event_examples, change_object),
     _text("alerts", ".ndjson", alert_examples, change_object),
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
 from streamgmm.cli.app import app
@@ -36,11 +38,19 @@ def assert_learned(name: str, model: StreamingGaussianMixture, expected: dict[st
         np.testing.assert_allclose(getattr(model, attribute), expected[f"{name}.{attribute}"], **(alike or ALIKE))
 
 
+def skip_other_clusters(name: str) -> None:
+    """The file was written with scikit-learn 1.9; before, the same seed gave other mini-batches, so other clusters."""
+    version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+    if name == "sem-kmeans" and version < (1, 9):
+        pytest.skip("MiniBatchKMeans finds other clusters before scikit-learn 1.9")
+
+
 @pytest.mark.parametrize("name", CUTS)
 def test_training_continues_as_in_the_version_that_wrote_it(name: str, expected: dict[str, np.ndarray]) -> None:
     model = StreamingGaussianMixture.load(FILES / f"{name}.safetensors")
     x = expected["x"]
     assert model.n_samples_seen_ == CUTS[name]
+    skip_other_clusters(name)
     model.partial_fit(x[CUTS[name] :])
     assert_learned(name, model, expected)
     np.testing.assert_allclose(model.score_samples(x[:50]), expected[f"{name}.scores"], rtol=1e-6)
@@ -56,11 +66,12 @@ def test_names_and_float_type_are_kept(expected: dict[str, np.ndarray]) -> None:
     assert_learned("natural", model, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_an_old_file_is_saved_in_the_present_format(tmp_path: Path, expected: dict[str, np.ndarray]) -> None:
-    for name in CUTS:
-        StreamingGaussianMixture.load(FILES / f"{name}.safetensors").save(tmp_path / f"{name}.safetensors")
-        model = StreamingGaussianMixture.load(tmp_path / f"{name}.safetensors")
-        assert_learned(name, model.partial_fit(expected["x"][CUTS[name] :]), expected)
+@pytest.mark.parametrize("name", CUTS)
+def test_an_old_file_is_saved_in_the_present_format(name: str, tmp_path: Path, expected: dict[str, np.ndarray]) -> None:
+    StreamingGaussianMixture.load(FILES / f"{name}.safetensors").save(tmp_path / f"{name}.safetensors")
+    model = StreamingGaussianMixture.load(tmp_path / f"{name}.safetensors")
+    skip_other_clusters(name)
+    assert_learned(name, model.partial_fit(expected["x"][CUTS[name] :]), expected)
 
 
 def test_a_detector_continues(expected: dict[str, np.ndarray]) -> None:
@@ -98,3 +109,13 @@ def test_what_a_run_knew_is_there() -> None:
     assert saved.trainer.n_samples == 1000
     assert saved.monitor is not None
     assert saved.monitor.strangest.rows.shape[1:] in ((4,), (0,))
+
+
+def test_a_threshold_without_datasketches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which has no wheel for Python 3.14: the rest of such files loads, and the message says what to install."""
+    monkeypatch.setitem(sys.modules, "datasketches", None)
+    with pytest.raises(ImportError, match=r"files of streamgmm 0.1 require datasketches: .*streamgmm\[sketches\]"):
+        StreamingAnomalyDetector.load(FILES / "detector.safetensors")
+    assert (
+        StreamingGaussianMixture.load(FILES / "natural-threads.safetensors").n_samples_seen_ == CUTS["natural-threads"]
+    )

@@ -15,6 +15,7 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring.strangest import short_id
 from streamgmm.sources import BadRow
 from streamgmm.storage import events
+from streamgmm.storage.event_thinning import MOST_BYTES, thin, written
 from streamgmm.storage.run_folder import EVENTS, Progress
 
 BAD_REPORTED, BAD_TOGETHER = 1000, 10  # bad rows after which no more events follow, and how many go into one
@@ -63,6 +64,7 @@ class EventLog:
     def __init__(self, folder: Path, progress: Progress) -> None:
         self._path, self._progress = folder / EVENTS, progress
         self._started_at = time.perf_counter() - progress.seconds
+        self._last_place, self._most = progress.events, MOST_BYTES
 
     @property
     def seconds(self) -> float:
@@ -70,9 +72,18 @@ class EventLog:
         return time.perf_counter() - self._started_at
 
     @property
-    def size(self) -> int:
-        """Bytes of the event file."""
-        return self._path.stat().st_size
+    def place(self) -> int:
+        """Bytes of events that the run has written."""
+        return written(self._path)
+
+    def thin(self) -> None:
+        """Remove old events if there are too many; called after a checkpoint.
+
+        What was written since the checkpoint before it stays as it is: the run may have to resume from that one.
+        """
+        if self._path.stat().st_size > self._most:
+            self._most = max(self._most, 2 * thin(self._path, self._last_place, self._most))
+        self._last_place = self._progress.events
 
     def write(self, kind: str, trainer: Trainer, **fields: Any) -> None:
         """Write one event."""

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from streamgmm.core.control import Check
+from streamgmm.storage.schema import COUNT, anything, either, number, optional, text
+from streamgmm.storage.schema import record as record_of
 
 VERSION = 1
 ENCODE = json.JSONEncoder(allow_nan=False).encode
 EVENT_KINDS = ("start", "source", "check", "drift", "bad", "checkpoint", "idle", "resumed", "replaced", "stop", "end",
                "round")  # fmt: skip
+THINNED = "thinned"  # kind of the first line of a file from which events were removed
+_NUMBER = optional(number())
+_EVENT = record_of(
+    {"kind": text, "samples": COUNT},
+    {
+        **dict.fromkeys(("loss", "max_component", "sigma", "learning_rate", "seconds", "expected_share"), _NUMBER),
+        **dict.fromkeys(("live", "judged", "flagged"), optional(COUNT)),
+        "row_id": either(text, _NUMBER),
+    },
+    unknown=anything,
+)
 
 
 def record(kind: str, check: Check, seconds: float, **fields: Any) -> dict[str, Any]:
@@ -41,11 +53,19 @@ def append(path: Path, *records: dict[str, Any]) -> None:
         file.write((("\n" if torn else "") + lines(records)).encode())
 
 
+def parse(line: bytes | str) -> dict[str, Any] | None:
+    """Return the event of a line; None if it is incomplete, or not what a run writes."""
+    try:
+        event: Any = json.loads(line)
+        _EVENT(event, "event")
+    except (ValueError, RecursionError):
+        return None
+    return dict(event)
+
+
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events of a run so far; incomplete lines are skipped."""
-    with path.open(encoding="utf8", errors="replace") as file:
+    """Yield the events of a run so far; lines that hold none are skipped."""
+    with path.open("rb") as file:
         for line in file:
-            with suppress(ValueError, RecursionError):
-                event = json.loads(line)
-                if isinstance(event, dict):
-                    yield event
+            if (event := parse(line)) is not None:
+                yield event

@@ -44,7 +44,9 @@ class LatestModel:
         try:
             saved = load_model(self._path)
         except (ModelFileError, OSError) as problem:
-            warnings.warn(f"the new model cannot be used; scoring by the one before. {problem!s:.200}", stacklevel=2)
+            warnings.warn(
+                f"the new model cannot be used; scoring continues with the previous one. {problem!s:.200}", stacklevel=2
+            )
             return None
         self._refuse_other_features(saved)
         self.saved = saved

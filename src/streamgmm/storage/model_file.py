@@ -22,7 +22,7 @@ from streamgmm.core.rules import RULES
 from streamgmm.core.scaling import Scaling
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import ENGINES, engine_from_settings
-from streamgmm.errors import ModelFileError
+from streamgmm.errors import ModelFileError, Remedy
 from streamgmm.monitoring import Monitor
 from streamgmm.storage import format2
 from streamgmm.storage.atomic import write_atomically
@@ -68,7 +68,7 @@ class SavedModel:
         if self.scaling is None:
             return self.trainer.mixture
         parameters, shift, factor = self.trainer.parameters, self.scaling.shift, self.scaling.factor
-        tensors = parameters.kind.reframe(parameters.tensors, -shift * factor, 1 / factor)
+        tensors = parameters.kind.reframe(parameters.tensors.copy(), -shift * factor, 1 / factor)
         return Mixture(Parameters(parameters.kind, tensors.named(), parameters.logits))
 
 
@@ -197,7 +197,7 @@ def read_model_file(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[A
 def unpack_model(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], path: Path) -> SavedModel:
     """Return the model that header and tensors describe; raise an exception if they are damaged."""
     if "layers" in header:
-        raise ModelFileError(f"{path} holds a stack of layers. Load it with streamgmm.DeepStreamingMixture.load.")
+        raise ModelFileError(f"{path} holds a stack of layers.", Remedy.LOAD_STACK)
     check_heading(header)
     for what, known in (("rule", RULES), ("covariance", KINDS), ("engine", ENGINES)):
         name, module = header[what]["name"], header[what].get("module")

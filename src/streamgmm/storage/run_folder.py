@@ -21,6 +21,7 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 from streamgmm.errors import ModelFileError, StreamGMMError
+from streamgmm.storage.event_thinning import cut
 from streamgmm.storage.model_file import SavedModel, load_model, save_model
 from streamgmm.storage.run_record import Progress, RunRecord
 
@@ -136,10 +137,4 @@ def latest_checkpoint(folder: Path) -> tuple[SavedModel, RunRecord] | None:
 
 def truncate_events(folder: Path, progress: Progress) -> None:
     """Remove events that were written after the last checkpoint."""
-    path = folder / EVENTS
-    if not path.exists() or path.stat().st_size <= progress.events:
-        return
-    with path.open("rb") as file:
-        if not file.read(5).startswith(b'{"v":'):
-            raise StreamGMMError(f"{path} was not written by a run. Choose another folder.")
-    os.truncate(path, progress.events)
+    cut(folder / EVENTS, progress.events, progress.samples)

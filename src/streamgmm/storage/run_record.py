@@ -19,7 +19,7 @@ class Progress:
     bad: int = 0
     missing: int = 0  # rows skipped because of gaps
     seconds: float = 0.0
-    events: int = 0  # bytes of the event file
+    events: int = 0  # bytes of events that were written
     finished: bool = False
     pass_rows: int = 0  # usable rows of the first pass, so far
     n_rows: int = 0  # rows of the source, as far as they were read in any pass

@@ -38,6 +38,8 @@ def refuse(value: Any, place: str, expected: str) -> NoReturn:
 
 def anything(value: Any, place: str) -> None:
     """Accept any JSON value that is not nested too deeply."""
+    if not isinstance(value, dict | list | tuple):
+        return
     level, depth = [value], 0
     while level:
         if depth > DEEPEST:
@@ -76,7 +78,8 @@ def number(least: float | None = None, most: float | None = None, *, whole: bool
     low, high = -widest if least is None else least, widest if most is None else most
 
     def check(value: Any, place: str) -> None:
-        fits = isinstance(value, int) or (isinstance(value, float) and not whole and isfinite(value))
+        exact = isinstance(value, int) and (whole or abs(value) <= LARGEST_INTEGER)  # NumPy has no longer integers
+        fits = exact or (isinstance(value, float) and not whole and isfinite(value))
         if isinstance(value, bool) or not fits or not low <= value <= high:
             refuse(value, place, f"{'an integer' if whole else 'a number'} from {low:.16g} to {high:.16g}")
 

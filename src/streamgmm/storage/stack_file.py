@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streamgmm.core.rows import LIMITS
 from streamgmm.errors import ModelFileError
-from streamgmm.storage.container import DAMAGE
+from streamgmm.storage.container import DAMAGE, read_header
 from streamgmm.storage.format3 import MOST_JOBS, MOST_SAMPLES
 from streamgmm.storage.model_file import (
     FORMAT,
@@ -28,6 +28,7 @@ WAITING = "waiting"
 MOST_LAYERS, MOST_MODELS, LARGEST_SIDE = 1000, 1_000_000, 1 << 20
 SIDE = number(1, LARGEST_SIDE, whole=True)
 SIDES = either(SIDE, list_of(SIDE, length=2))
+PRECISION, NOISE = number(1e-20, 1e30), number(1e-6, 1e6)
 SEED = optional(COUNT)
 EPOCHS = either(choice("auto"), number(1, whole=True))
 MIXTURE = {
@@ -40,14 +41,14 @@ LAYER = record(
     {
         "fold": record({"patch": optional(SIDES), "stride": SIDES, "shared": flag}),
         "pool": record({"size": SIDES, "kind": choice("max", "mean")}),
-        "mixture": record({**ESTIMATOR, **MIXTURE}),
+        "mixture": record({**ESTIMATOR, **MIXTURE}, {"precision_max": optional(PRECISION)}),
     },
 )
 HEADER = record(
     {
         "layers": list_of(LAYER),
         "models": list_of(list_of(record({}, unknown=anything))),
-        "parameters": record({**ESTIMATOR, "shape": list_of(SIDE)}),
+        "parameters": record({**ESTIMATOR, "shape": list_of(SIDE)}, {"pixel_noise": optional(NOISE)}),
         "n_images": COUNT,
     },
     unknown=anything,
@@ -97,6 +98,14 @@ def save_stacked_models(path: str | os.PathLike[str], saved: SavedStack) -> None
         "n_images": saved.n_images,
     }
     write_model_file(Path(path), header, tensors)
+
+
+def holds_stack(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file can be read and holds a stack of layers; tensors are left unread."""
+    try:
+        return "layers" in read_header(Path(path))
+    except (*DAMAGE, OSError):
+        return False
 
 
 def load_stacked_models(path: str | os.PathLike[str]) -> SavedStack:

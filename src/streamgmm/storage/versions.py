@@ -145,7 +145,7 @@ def find_version(folder: Path, name: str | None = None) -> Version:
 def roll_back(folder: Path, version: Version, *, keep_position: bool = False) -> RunRecord:
     """Make a version the model of a run that is locked by the caller; return its record.
 
-    The present model becomes a version itself if it is none, so this can be undone. A kill at any moment leaves the old
+    The current model becomes a version itself if it is none, so this can be undone. A kill at any moment leaves the old
     model or the new one.
 
     Parameters
