@@ -1,7 +1,8 @@
 """Insert measured tables into docs/results.md and README.md (``make results``).
 
 Text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` is replaced by the Markdown file that NAME stands for, or
-by one of its tables (``NAME: title of the table``), so that no figure is copied by hand.
+by one of its tables (``NAME: title of the table``) or some columns of it (``NAME: title; column; column``), so that no
+figure is copied by hand.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def assemble(text: str) -> str:
             print(f"{SOURCES[name]} does not exist; {name!r} is left unchanged.", file=sys.stderr)
             return found[0]
         text = path.read_text(encoding="utf8").strip()
-        return f"<!-- begin {found[1]} -->\n{table(text, only) if only else text}\n<!-- end {found[1]} -->"
+        if only:
+            title, *columns = only.split("; ")
+            text = select(table(text, title), columns) if columns else table(text, title)
+        return f"<!-- begin {found[1]} -->\n{text}\n<!-- end {found[1]} -->"
 
     return re.sub(r"<!-- begin (.+?) -->.*?<!-- end \1 -->", part, text, flags=re.S)
 
@@ -70,6 +74,25 @@ def table(text: str, title: str) -> str:
         raise SystemExit(f"table {title!r} does not exist.")
     rows = below.partition("###")[0].splitlines()
     return "\n".join(line for line in rows if line.startswith("|"))
+
+
+def select(rows: str, columns: list[str]) -> str:
+    """Return a table with some of its columns.
+
+    Parameters
+    ----------
+    rows : str
+        The lines of a Markdown table.
+    columns : list of str
+        Headings of the columns to keep, in their new order.
+    """
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in rows.splitlines()]
+    if missing := [name for name in columns if name not in cells[0]]:
+        raise SystemExit(f"the table has no column {missing[0]!r}; its columns are {', '.join(cells[0])}.")
+    kept = [cells[0].index(name) for name in columns]
+    lines = ["| " + " | ".join(line[i] for i in kept) + " |" for line in cells]
+    lines[1] = "|" + "---|" * len(kept)
+    return "\n".join(lines)
 
 
 def copy_pictures() -> None:

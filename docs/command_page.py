@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ INTRODUCTION = """\
 # The command line
 
 `streamgmm COMMAND --help` shows the same text. Data go to standard output and messages to standard error. A command
-exits with 0 if it succeeded, 1 if it failed and 2 if it was called wrongly; `score --fail-on-anomaly` exits with 3 if a
-row is an anomaly.
+exits with 0 on success, 1 on failure and 2 if its arguments are wrong; `score --fail-on-anomaly` exits with 3 if a row
+is an anomaly.
 `python -m streamgmm` is the same program, and `streamgmm --install-completion` installs shell completion.
 """
 
@@ -42,12 +42,33 @@ def page() -> str:
     for name, command in root.commands.items():
         inner = root.context_class(command, info_name=name, parent=context)
         parts += section(command, inner, "##")
-        for table, other in getattr(command, "commands", {}).items():
-            parts += section(other, root.context_class(other, info_name=table, parent=inner), "###")
+        tables = [
+            (other, root.context_class(other, info_name=table, parent=inner))
+            for table, other in getattr(command, "commands", {}).items()
+        ]
+        shared = [line for line in options(*tables[0]) if all(line in options(*t) for t in tables)] if tables else []
+        parts += ["All tables accept these options:\n", *shared] if shared else []
+        for other, place in tables:
+            parts += section(other, place, "###", shared)
     return "\n".join(parts)
 
 
-def section(command: Any, context: Any, level: str) -> Iterator[str]:
+def options(command: Any, context: Any) -> list[str]:
+    """Return the arguments and options of a command, each with its help.
+
+    Parameters
+    ----------
+    command : Command
+        The command.
+    context : Context
+        Its context.
+    """
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    shown = [record for record in records if record is not None and "--help" not in record[0]]
+    return [f"`{names}`\n: {marked(' '.join(words.split()))}\n" for names, words in shown]
+
+
+def section(command: Any, context: Any, level: str, known: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of the section of a command.
 
     Parameters
@@ -58,6 +79,8 @@ def section(command: Any, context: Any, level: str) -> Iterator[str]:
         Its context, which knows the names of the commands above it.
     level : str
         The marks of its heading.
+    known : sequence of str
+        Options that the page has listed before, for several commands.
     """
     words, _, examples = (command.help or "").partition("Examples:")
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
@@ -67,10 +90,7 @@ def section(command: Any, context: Any, level: str) -> Iterator[str]:
     if examples:
         lines = [" ".join(example.split()) for example in examples.split("\n\n")]
         yield "```sh\n" + "\n".join(line for line in lines if line) + "\n```\n"
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None and "--help" not in record[0]:
-            yield f"`{record[0]}`\n: {marked(' '.join(record[1].split()))}\n"
+    yield from (line for line in options(command, context) if line not in known)
 
 
 def marked(words: str) -> str:

@@ -59,6 +59,7 @@ sphinx_gallery_conf: dict[str, Any] = {
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
+    "write_computation_times": False,
     "reference_url": {"streamgmm": None},
     "backreferences_dir": None,
     "capture_repr": (),

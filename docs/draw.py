@@ -28,7 +28,7 @@ def streamgmm(*arguments: str) -> list[str]:
 
 
 def main() -> None:
-    """Run the demo and a training, and take a screenshot of the live page."""
+    """Run the demo and a training, and take a screenshot of the dashboard."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run(streamgmm("demo", "--out", str(folder / "demo")), check=True)
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def take_screenshot(run: Path, path: Path) -> None:
-    """Take a screenshot of the live page of a run.
+    """Take a screenshot of the dashboard of a run.
 
     Parameters
     ----------

@@ -42,13 +42,17 @@ PROMISES = """
   `tests/chaos/test_alert_kills.py`).
 - **Hostile files.** Model files are checked as a whole before anything is built from them. `python -m tests.fuzz`
   mutates model files, stacks, messages of rounds, events, alerts, tables, arrays, images and messages of brokers; each
-  case has 5 seconds, and ten times the size of its file in memory beside 64 MB. Checkpoints are resumed, too. What it
-  ever found is in `tests/fuzz/seeds`.
+  case has 5 seconds, and ten times the size of its file in memory beside 2 MB, which Python's allocator may take at
+  once. The peak of memory is measured for each case alone. Models are scored, continued, saved and shown on the page,
+  and checkpoints resumed. What it ever found is in `tests/fuzz/seeds`.
 - **Long runs.** `python -m tests.chaos.long_stream --hours 12` watches a log a thousand times faster than it would
   grow, with rotations, silence, floods, bursts, bad rows, outages of the log and of the target of alerts, and a
-  restart every hour. Every row is learned once; memory and descriptors stay as they are; events grow with the
-  logarithm of the rows, and with restarts, rotations and pauses, of which at most one an hour is noted; of alerts, the
+  restart every hour. Every row is learned once; memory and descriptors stay as they are. An event file that passes
+  1 MB is thinned to half of it: of the kind of events that takes most room, every second one goes. Of alerts, the
   latest 10,000 are kept.
+- **Nothing silent.** Options of a command that have no effect are named. A followed file that is gone for five seconds
+  is named, and named again when it is back. If the note on deliveries cannot be read, the run says that alerts are
+  sent again. Only the page skips what it cannot read, such as lines of events that no run has written, without a word.
 - **Bombs.** A line of a compressed text, an image in a zip file, an array in an `.npz` file or a column in a group of
   a Parquet file may expand to 256 MB, or to more if it is less than 100 times its compressed size.
   `STREAMGMM_MOST_BYTES` raises the limit. Compressed Arrow files are limited by memory alone.
@@ -58,6 +62,8 @@ PROMISES = """
 - **Brokers.** The Kafka brokers of these tests are librdkafka's own mock, over real sockets: its leaders, outages and
   retention are steered through its C functions. It cannot add partitions; a run that did not know them yet is resumed
   instead. Mosquitto and Redis are real servers. `make soak` repeats the outages with a minute each.
+- **Kernels.** `make sanitize` runs their tests and the laws under AddressSanitizer and UBSan for every vector width.
+  `make valgrind` looks for accesses to memory that nobody has written.
 - **Threads.** Several threads may use one estimator. `partial_fit` and `save` take turns; `predict` and other questions
   are answered by the model of one moment, before or after a `partial_fit` that is under way. Pickle an estimator
   between two calls of `partial_fit`, not during one.

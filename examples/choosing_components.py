@@ -26,7 +26,7 @@ best = counts[int(np.argmin(criterion))]
 print(f"BIC chooses {best} components")
 
 # %%
-# For a stream, score each chunk before learning it. More components need more rows until they pay.
+# For a stream, score each chunk before learning it. Models with more components need more rows before they pay off.
 
 chunks = np.split(x, 30)
 curves = {}

@@ -1,12 +1,12 @@
 """
-Beside scikit-learn's GaussianMixture
-=====================================
+Comparison with scikit-learn's GaussianMixture
+==============================================
 
 How close does one pass over a stream come to batch EM, which sees all rows many times and starts from k-means?
 """
 
 # %%
-# Eight overlapping clusters in five dimensions. As they are known, so is the best score that any model can reach.
+# Eight overlapping clusters in five dimensions. The true mixture is known, and so is the best possible score.
 
 import numpy as np
 from sklearn.mixture import GaussianMixture

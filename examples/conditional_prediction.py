@@ -2,8 +2,8 @@
 Predict one column from another, with an interval
 =================================================
 
-A mixture with full covariances knows how features depend on each other. Give it what is known, and it tells what to
-expect of the rest: one number, an interval, or a whole distribution.
+A mixture with full covariances learns how features depend on each other. From the known features of a row it predicts
+the others: as one number, an interval, or a whole distribution.
 """
 
 # %%
@@ -21,7 +21,7 @@ for chunk in np.array_split(np.column_stack([t, y]), 8):
     model.partial_fit(chunk)
 
 # %%
-# NaN marks what is unknown. ``impute`` gives the mean, ``conditional_sample`` draws.
+# NaN marks what is unknown. ``impute`` returns the mean, ``conditional_sample`` draws.
 
 asked = np.column_stack([np.linspace(0.2, 5.8, 60), np.full(60, np.nan)])
 expected = model.impute(asked)[:, 1]
@@ -39,7 +39,7 @@ axes.set(xlabel="t", ylabel="y")
 axes.legend()
 
 # %%
-# How many of the rows fall into the interval of the nearest question?
+# How many of the rows fall into the interval predicted at the nearest point?
 
 nearest = np.abs(t[:, None] - asked[:, 0]).argmin(axis=1)
 inside = np.mean((low[nearest] < y) & (y < high[nearest]))

@@ -2,8 +2,8 @@
 A stream that changes
 =====================
 
-The clusters of a stream move at once to other places. A model with a half-life follows; one that forgets nothing keeps
-both.
+The clusters of a stream suddenly move. A model with a half-life follows them; one that forgets nothing keeps both old
+and new clusters.
 """
 
 # %%
@@ -51,7 +51,7 @@ axes.set(ylim=(-8, -2), xlabel="rows", ylabel="log-likelihood of the next chunk 
 axes.legend()
 
 # %%
-# What each remembers of the stream before the change:
+# How well each model still describes the stream before the change:
 
 for name, model in models.items():
     print(f"{name}: {model.score(before):.1f} nats before, {model.score(after):.1f} after")

@@ -2,7 +2,7 @@
 Fill in hidden pixels
 =====================
 
-A stack of mixtures learns patches, and what patches occur together. Hide half of an image, and it expects the rest.
+A stack of mixtures learns patches, and which patches occur together. Hide half of an image, and it fills in the rest.
 """
 
 # %%

@@ -31,7 +31,7 @@ for start in range(4000, 8000, 500):
     pixels.partial_fit(images, labels, classes=range(10))
 
 # %%
-# New letters, beside a classifier that sees the pixels.
+# Test on new letters, and compare with a classifier that sees the pixels.
 
 images, labels = letters.take(8000, 1000)
 accuracy = classifier.score(stack.transform(images, layer=0), labels)

@@ -19,7 +19,7 @@ for _ in range(20):
 print(f"{model.n_samples_seen_} letters learned; width of the annealing: {model.sigma_:.2f}")
 
 # %%
-# The means, in their places on the grid. Annealing makes neighbours alike.
+# The means on their grid. Annealing makes neighbours similar.
 
 figure = plots.centroids(model)
 
@@ -30,7 +30,7 @@ figure = plots.centroids(model)
 figure = plots.samples(model)
 
 # %%
-# How often a component wins tells whether all are in use.
+# How often each component wins shows whether all are in use.
 
 import numpy as np
 

@@ -2,7 +2,7 @@
 With river, one dictionary at a time
 ====================================
 
-:class:`~streamgmm.OnlineMixture` is a clusterer of river, and :class:`~streamgmm.OnlineAnomalyDetector` an anomaly
+:class:`~streamgmm.OnlineMixture` is a river clusterer, and :class:`~streamgmm.OnlineAnomalyDetector` a river anomaly
 detector. Features may appear and disappear.
 """
 
@@ -53,7 +53,7 @@ axes.set(xlabel="readings", ylabel="score")
 axes.legend()
 
 # %%
-# A warm reading and a cold one belong to different components, also without the humidity.
+# A warm reading and a cold one belong to different components, even without the humidity.
 
 warm = clusters.predict_one({"temperature": 24.0, "pressure": 1013.0, "humidity": 40.0})
 cold = clusters.predict_one({"temperature": 4.0, "pressure": 1013.0})

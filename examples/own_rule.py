@@ -2,12 +2,12 @@
 A rule of your own
 ==================
 
-A rule says how samples change parameters. Subclass :class:`~streamgmm.Rule`, register it by name, and
+A rule defines how samples change parameters. Subclass :class:`~streamgmm.Rule`, register it by name, and
 everything else works: annealing, threads, saving, the command line.
 """
 
 # %%
-# This rule moves each winner by a constant share of the way, so it never stops adapting. ``start`` makes its state, and
+# This rule moves each winner a constant share of the way, so it never stops adapting. ``start`` creates its state, and
 # ``advance`` takes the steps of some samples: here with the kernel of the natural rule.
 
 from dataclasses import dataclass

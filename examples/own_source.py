@@ -2,7 +2,7 @@
 A source of your own
 ====================
 
-A source gives rows in chunks, and a position after each from which reading resumes. Subclass
+A source yields rows in chunks, each with a position from which reading can resume. Subclass
 :class:`~streamgmm.sources.Source`, and train from your database, your simulator or your protocol.
 """
 

@@ -46,7 +46,7 @@ means = [density.weights_ @ density.means_ for density in densities]
 figure = plots.images({"mean": reduce.inverse_transform(means)}, shape=(8, 8))
 
 # %%
-# :meth:`~streamgmm.StreamingGaussianMixture.to_sklearn` gives a :class:`sklearn.mixture.GaussianMixture` with
+# :meth:`~streamgmm.StreamingGaussianMixture.to_sklearn` returns a :class:`sklearn.mixture.GaussianMixture` with
 # the same parameters.
 
 plain = densities[0].to_sklearn()

@@ -35,6 +35,7 @@ class Remedy(Enum):
     KEEP_ORDER = 'Read it in its order with shuffle="no".'
     KEEP_VERSIONS = "Keep some with RunOptions(keep=10)."
     USE_ONE_MACHINE = "Learn it on one machine, with engine=None."
+    LOAD_STACK = "Load it with streamgmm.DeepStreamingMixture.load."
     CHANGE_PORT = "Choose another port."
     CHANGE_METRICS_PORT = "Choose another port for the metrics, or 0 for a free one."
 

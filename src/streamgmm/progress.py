@@ -17,7 +17,9 @@ def describe(check: Check) -> str:
 
 
 @contextmanager
-def live_line(label: str, total: int | None, enabled: bool | None = None) -> Iterator[Update]:
+def live_line(
+    label: str, total: int | None, enabled: bool | None = None, note: Callable[[], str] = lambda: ""
+) -> Iterator[Update]:
     """Give a function to call with samples done and the latest check, which updates the line.
 
     Parameters
@@ -28,6 +30,8 @@ def live_line(label: str, total: int | None, enabled: bool | None = None) -> Ite
         Samples in all, if known.
     enabled : bool or None, default=None
         Whether to show the line; None shows it at a terminal and not in pipes and logs.
+    note : callable, default=nothing to add
+        Returns what to add to the figures.
     """
     if enabled is False or (enabled is None and not sys.stderr.isatty()):
         yield lambda done, check: None
@@ -51,6 +55,6 @@ def live_line(label: str, total: int | None, enabled: bool | None = None) -> Ite
             if check is None:
                 progress.update(task, completed=done)
             else:
-                progress.update(task, completed=done, figures=describe(check))
+                progress.update(task, completed=done, figures=describe(check) + note())
 
         yield update

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILE]...",
-        help="A .csv, .npy or .npz file; or the name of a set, 'overlap' or 'drift'. [default: all bundled ones]",
+        metavar="FILE",
+        help="A .csv, .npy or .npz file; or the name of a data set, 'overlap' or 'drift'. [default: all bundled ones]",
     ),
 ]
 
@@ -29,9 +29,9 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of the models for each split.")] = 3,
     label: Annotated[str | None, typer.Option(help="Column that holds classes, for anomaly ranking.")] = None,
     rows: Annotated[
-        int | None, typer.Option(min=40, help="Most rows to use. [default: all; 5000 of the paper's sets]")
+        int | None, typer.Option(min=40, help="Largest number of rows. [default: all; 5000 of the paper's data sets]")
     ] = None,
-    images: Annotated[bool, typer.Option("--images", help="Add the paper's seven sets; this takes hours.")] = False,
+    images: Annotated[bool, typer.Option("--images", help="Add the seven data sets of the paper (hours).")] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes. [default: all cores]")] = None,
     out: Annotated[Path | None, typer.Option(help="A .md or .json file to write as results arrive.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

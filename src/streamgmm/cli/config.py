@@ -54,7 +54,7 @@ ConfigFile = Annotated[
         dir_okay=False,
         is_eager=True,
         callback=read_config,
-        help="TOML file with options, such as half-life = 1e5; those given here win.",
+        help="TOML file with options, such as half-life = 1e5; options given here take precedence.",
     ),
 ]
 

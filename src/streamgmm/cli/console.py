@@ -32,6 +32,10 @@ OPTIONS = {
     Remedy.RAISE_PRECISION_MAX: "Learn data in any units with --scale auto, or adjust --precision-max.",
     Remedy.KEEP_ORDER: "Learn its rows in their order with --shuffle no.",
     Remedy.USE_ONE_MACHINE: "Learn it on one machine, without --engine ray.",
+    Remedy.LOAD_STACK: (
+        "The commands plot, sample, info and dashboard show it; for anything else, load it in Python with "
+        "streamgmm.DeepStreamingMixture.load."
+    ),
     Remedy.CHANGE_PORT: "Choose another port with --port.",
     Remedy.CHANGE_METRICS_PORT: "Choose another port with --metrics-port; 0 takes a free one.",
     Remedy.KEEP_VERSIONS: "Train with --keep 10 to have some.",

@@ -12,7 +12,7 @@ import typer
 
 from streamgmm.cli import console
 from streamgmm.cli.console import CommandError
-from streamgmm.cli.options import LivePage, Port
+from streamgmm.cli.options import NO_PAGE, LivePage, Port, say_unused
 
 if TYPE_CHECKING:
     from streamgmm.core.trainer import Trainer
@@ -27,6 +27,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder for the run and its pictures.")] = Path("runs/demo"),
     samples: Annotated[int, typer.Option(min=1, help="Images to learn from.")] = 100_000,
     components: Annotated[int, typer.Option(min=1, help="Number of components.")] = 64,
@@ -48,6 +49,7 @@ def demo(
     from streamgmm.storage import events
     from streamgmm.storage.run_folder import EVENTS, locked
 
+    say_unused(context, port=None if dashboard else NO_PAGE)
     with locked(out):
         _clear(out)
         results = []

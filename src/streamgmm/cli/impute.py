@@ -11,11 +11,12 @@ import typer
 
 from streamgmm.cli import console
 from streamgmm.cli.console import MOST_BAD
-from streamgmm.cli.options import BadRows, IdColumn, ModelPath, OnBadRows, SourceName
+from streamgmm.cli.options import BadRows, IdColumn, ModelPath, OnBadRows, SourceName, say_unused
 from streamgmm.cli.score import check_out
 
 
 def impute(
+    context: typer.Context,
     model: ModelPath,
     source: SourceName,
     out: Annotated[
@@ -26,9 +27,9 @@ def impute(
     bad_rows: OnBadRows = BadRows.stop,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
-    """Fill in missing values with what the other values of a row lead one to expect.
+    """Fill in missing values with the values expected from the rest of the row.
 
-    Ids and all values that are there stay as they are.
+    Ids and all values that are present are kept.
 
     Examples:
 
@@ -54,6 +55,7 @@ def impute(
             others = other_columns(saved, first)
     opened = opened_source()
     path = None if out is None or str(out) == "-" else out
+    say_unused(context, as_json=None if path is None else "with --out, whose extension decides")
     check_out(path, source)
     done = skipped = 0
     first_bad: list[BadRow] = []

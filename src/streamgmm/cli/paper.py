@@ -23,7 +23,7 @@ Own = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Your own set: .npz with x_train, x_test and perhaps y_train, y_test; or .csv of numbers.",
+        help="Your own data: .npz with x_train, x_test and, if labelled, y_train, y_test; or .csv of numbers.",
     ),
 ]
 Label = Annotated[str | None, typer.Option(help="Column of a .csv file that holds the classes.")]

@@ -10,29 +10,31 @@ import typer
 
 from streamgmm.cli import console
 from streamgmm.cli.console import CommandError
+from streamgmm.cli.options import say_unused
 
 if TYPE_CHECKING:
     from streamgmm.storage.versions import Version
 
 
 def rollback(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run that was trained with --keep.")],
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION", help="The version, or how its name begins. [default: the latest before the model]"
+            metavar="VERSION", help="The version, or the beginning of its name. [default: the latest before the model]"
         ),
     ] = None,
     keep_position: Annotated[
         bool,
-        typer.Option("--keep-position", help="Do not read again what came after the version: skip data that did harm."),
+        typer.Option("--keep-position", help="Skip the rows after the version instead of reading them again."),
     ] = False,
     only_list: Annotated[bool, typer.Option("--list", help="List the versions and change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the versions, or the new model, as JSON.")] = False,
 ) -> None:
     """Return to an earlier version of the model of a run, which must not be training.
 
-    The present model stays as a version, so that --to can undo this. Commands that follow the model, such as score
+    The current model stays as a version, so that --to can undo this. Commands that follow the model, such as score
     --follow, use the new one at once. A resumed run learns again what came after the version, unless told otherwise.
 
     Examples:
@@ -49,6 +51,7 @@ def rollback(
     if not run.is_dir():
         raise CommandError(f"{run} is not a folder; expected that of a run.")
     if only_list:
+        say_unused(context, to="with --list", keep_position="with --list")
         _print_versions(versions(run), as_json)
         return
     with locked(run), console.warnings_as_lines():
