@@ -309,6 +309,7 @@ class TrainingRun(SourceReader):
                 observer.after(rows[block], numbers[block], factor, reports)
             if self.watcher is not None:
                 self.monitor.add(values, trainer, drift=any(check.drift for check in checks))
+                self.watcher.prepare(trainer, self.monitor)
             figures = None if self.watcher is None else self.watcher.figures
             learned = LearnedRows(numbers[block], before, None if shuffled else self._ids, figures)
             self._log.write_checks(checks, learned, trainer.schedule.sigma_min, shuffled=shuffled)

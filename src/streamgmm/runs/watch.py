@@ -136,6 +136,17 @@ class Watcher:
         wanted = _every_row(before, changes, anomalous) if options.every_row else _changes(changes)
         self._outbox.append([self._alert(found, mixture, names, *one) for one in wanted])
 
+    def prepare(self, trainer: Trainer, monitor: Monitor) -> None:
+        """Get ready for the next rows, before they arrive: alerts need not wait for it.
+
+        Parameters
+        ----------
+        trainer, monitor : Trainer, Monitor
+            As for ``judge``.
+        """
+        if monitor.reference.known:
+            self._current(trainer, monitor)
+
     def finish(self, run: str) -> None:
         """End the burst that is open: the source has ended."""
         burst, self.state = self.state.burst, self.state._replace(burst=None)
