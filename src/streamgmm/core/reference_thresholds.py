@@ -79,3 +79,12 @@ def in_bursts(scores: Numbers, share: float = 0.03) -> list[bool]:
     end = end_of_outliers(scores, share)
     strange = [end is not None and float(t) < end for t in scores]
     return [own and sum(strange[max(0, i - 10) : i + 11]) >= 3 for i, own in enumerate(strange)]
+
+
+def without_optimism(scores: Numbers, gaps: Numbers, seen_then: int, seen: int) -> list[float]:
+    """[E47] Scores of a sample, lowered by ``gaps`` at quantiles 0.02 to 0.98 as far as its rows were refined on."""
+    s, n, lowered = sorted(float(t) for t in scores), len(scores), list[float]()
+    for i, t in enumerate(s):
+        gap = float(np.interp((i + 1) / (n + 1), np.linspace(0.02, 0.98, len(gaps)), gaps))
+        lowered.append(max([t - gap * min(1.0, seen_then / seen), *lowered[-1:]]))
+    return lowered

@@ -14,6 +14,7 @@ from streamgmm.core.state import require_range
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring.bursts import PlainId
 from streamgmm.monitoring.gaps import fill_gaps
+from streamgmm.monitoring.optimism import NONE, Optimism
 from streamgmm.monitoring.quantiles import reference_of_digests
 from streamgmm.monitoring.reference import CAUTION, MOST_CAUTION, Reference
 from streamgmm.monitoring.reservoir import MOST_ROWS, Reservoir, reservoir_size
@@ -45,6 +46,7 @@ class Monitor:
     def __init__(self) -> None:
         self.reservoir: Reservoir | None = None
         self.reference = UNKNOWN
+        self._optimism = NONE  # of the sample, which the model may have been refined on
         self.strangest = StrangestRows()
         self._due = STEP  # rows at which the reference is scored anew
         self._snapshot: dict[str, npt.NDArray[Any]] = {}  # of the model that rows are judged by; empty if it is due
@@ -159,8 +161,13 @@ class Monitor:
         self._snapshot = {}
         if trainer.annealed and len(self.reservoir):
             trainer.settle()
-            rows = fill_gaps(trainer.mixture, self.reservoir.rows)
-            self.reference = Reference.of(trainer.mixture.log_prob(rows), caution=self.reference.caution)
+            scores = self._optimism.without(
+                self._scored(self.reservoir, trainer), self.reservoir.seen, self.reservoir.memory
+            )
+            self.reference = Reference.of(scores, caution=self.reference.caution)
+
+    def _scored(self, reservoir: Reservoir, trainer: Trainer) -> npt.NDArray[np.float64]:
+        return trainer.mixture.log_prob(fill_gaps(trainer.mixture, reservoir.rows))
 
     def _postpone(self, reservoir: Reservoir) -> None:
         self._due = reservoir.seen + max(STEP, int(min(reservoir.seen, reservoir.memory)) // GROWTH)
@@ -198,6 +205,8 @@ class Monitor:
             return trainer.mixture.log_prob(rows)
         parts, scores, caution = self._judged_from_afar(whole, trainer, learned)
         self.reference = Reference.of(scores, counts, caution)
+        if self.reservoir is not None and len(self.reservoir):
+            self._optimism = Optimism.of(self._scored(self.reservoir, trainer), self.reference, self.reservoir.seen)
         return scores if whole is rows else trainer.cross_validated_scores(rows, learned, parts)
 
     def _judged_from_afar(
@@ -225,6 +234,7 @@ class Monitor:
             "reference.shares": self.reference.shares,
             "reference.caution": np.array(self.reference.caution),
             "reference.due": np.array(self._due),
+            **(self._optimism.tensors() if self._optimism.seen else {}),
             **{f"snapshot.{name}": value for name, value in self._snapshot.items()},
         }
         if not rows:
@@ -254,6 +264,7 @@ class Monitor:
             self.reference = _checked(Reference(tensors["reference.scores"], tensors["reference.shares"], caution))
             self._due = int(tensors["reference.due"])
             require_range("monitor.reference.due", self._due, 0)
+        self._optimism = Optimism.from_tensors(tensors)
         self._snapshot = {n.removeprefix("snapshot."): v for n, v in tensors.items() if n.startswith("snapshot.")}
         if "reservoir.rows" in tensors:
             self.reservoir = Reservoir.from_tensors(tensors["reservoir.rows"], tensors["reservoir.numbers"])
