@@ -125,7 +125,9 @@ def test_memory_stays(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 
 
 @needs_proc
-@pytest.mark.parametrize("kind", ["npy", "csv", "ndjson", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    "kind", ["npy", "csv", "parquet", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("ndjson", "arrow"))]
+)
 def test_memory_stays_for_shuffled_files(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most a buffer is added, however many there are."""
     monkeypatch.setattr("streamgmm.sources.shuffled.BUFFER_BYTES", 1 << 20)

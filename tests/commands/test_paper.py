@@ -189,6 +189,7 @@ def _left(group: int) -> list[str]:
     ]
 
 
+@pytest.mark.soak
 def test_a_killed_command_resumes_to_the_same_tables(few_digits: Path) -> None:
     command = paper("streaming", "--quick", "--dataset", "mnist")
     whole = subprocess.run([*command, "--out", "whole"], cwd=few_digits, capture_output=True, text=True, check=True)

@@ -71,7 +71,7 @@ def test_the_default_on_spoilt_images(spoil: str) -> None:
     assert np.median(model.score_samples(test)) > 0.98 * np.median(clean_scores())
 
 
-@pytest.mark.parametrize(("rule", "passes"), [("natural", 1), ("sgd", 2)])
+@pytest.mark.parametrize(("rule", "passes"), [("natural", 1), pytest.param("sgd", 2, marks=pytest.mark.soak)])
 def test_reheating_follows_a_change_of_classes_twice_as_fast(rule: str, passes: int) -> None:
     """Until within 2 % of the ceiling of the better run's final value on the new classes."""
     before, after = (np.concatenate([shuffled(*c, seed=s) for s in range(passes)]) for c in (range(5), range(5, 10)))
