@@ -365,3 +365,12 @@ class TestAdapt:
         with pytest.raises(ValueError, match="half_life is 0"):
             trainer.adapt(half_life=0, reheat=True)
         assert (trainer.settings.half_life, trainer.settings.reheat) == (None, False)
+
+
+def test_a_period_may_be_longer_than_any_stream() -> None:
+    x = np.random.default_rng(0).normal(size=(10_000, 5))
+    trainer = make_trainer(5, n_components=3, period=10**12)
+    for chunk in (x[:300], x[300:301], x[301:]):
+        trainer.feed(chunk)
+    assert trainer.n_samples == len(x)
+    assert np.isfinite(trainer.parameters.means).all()

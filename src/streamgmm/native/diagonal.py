@@ -40,6 +40,8 @@ __all__ = [
     "sgd_steps",
 ]
 
+MOST_AT_ONCE = 4096  # steps that are reported at once; a period may be longer
+
 Model = _native.DiagonalModel32 | _native.DiagonalModel64
 """Parameters in the layout of the kernel. Read-only properties: ``components``, ``n_features`` and ``dtype``."""
 
@@ -151,14 +153,15 @@ def natural_rows(
     As ``natural_steps``, for ``samples`` without rows, and INOUT tally. ``learn(row)`` of the result takes one row
     (1, D) within ±limit. It returns 1 if a check is due, else 0, or -1 if it has not learned the row, because it is not
     plain: of another type or shape, with numbers that cannot be learned, or with gaps alone. ``learn_rows(rows,
-    first)`` learns rows (N, D) that are known to be plain, from number ``first`` on, up to the next check; it returns
-    the number of the next row, and whether a check is due. It abandons nothing early, which pays where there are many
-    features. ``adapt(growth, count_max, hold_scales)`` changes what a check may change.
+    first)`` learns rows (N, D) that are known to be plain, from number ``first`` on, at most up to the next check; it
+    returns the number of the next row, and whether a check is due. It abandons nothing early, which pays where there
+    are many features. ``adapt(growth, count_max, hold_scales)`` changes what a check may change.
     """
     rows, _ = batches(model, samples, received)
     growth, count_max, (scale_min, scale_max), hold_scales, scan_all, soft = step
     level, above, wins, period, opening, robust, farthest = tally
-    losses, max_components, terms_read = np.empty(int(period)), np.empty(int(period)), np.zeros(1, np.int64)
+    at_once = int(min(period, MOST_AT_ONCE))
+    losses, max_components, terms_read = np.empty(at_once), np.empty(at_once), np.zeros(1, np.int64)
     return _ROW_STEPS[type(model)](
         model,
         _MOMENTS[type(model)](*moments),

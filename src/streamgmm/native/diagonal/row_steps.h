@@ -16,7 +16,7 @@ template <class T> class RowSteps {
     SampleArrays<T> samples; // no rows, but how to read them
     FilterArrays filter;
     NaturalStep step;
-    ReportArrays report; // of up to a period
+    ReportArrays report; // of a period, or of as many steps as are taken at once
     TallyArrays tally;
     double limit;
     Workspace<T> work;
@@ -32,7 +32,7 @@ template <class T> class RowSteps {
         model.require_features(samples);
         filter.for_components(model.model.components);
         require(moments.for_model(model).means == model.model.means, "moments must have the model's own means");
-        report.for_steps(std::size_t(tally.smoothing.period), model.model.components);
+        report.for_steps(report.losses.shape(0), model.model.components);
         require(samples.batch_size == 1, "single rows are batches of one");
     }
 
@@ -50,11 +50,13 @@ template <class T> class RowSteps {
         return tally.add(report.losses.data(), report.max_components.data(), 1);
     }
 
-    // Learns rows [rows, features] that may be learned, from number `first` on, up to the next check or the end.
+    // Learns rows [rows, features] that may be learned, from number `first` on, up to the next check, the end of the
+    // rows or that of the report.
     // Returns the number of the next row, and whether a check is due.
     std::tuple<std::size_t, bool> learn_rows(Numbers<T> rows, std::size_t first) {
         require(rows.shape(1) == model.model.features && first < rows.shape(0), "rows must have the model's features");
-        const std::size_t stride = row_stride(rows), steps = std::min(rows.shape(0) - first, tally.left());
+        const std::size_t stride = row_stride(rows);
+        const std::size_t steps = std::min({rows.shape(0) - first, tally.left(), report.losses.shape(0)});
         {
             LoopRuns running;
             take_steps(rows.data() + first * stride, stride, steps);

@@ -1,18 +1,13 @@
 // The full kind in Python: arrays are checked when their structs are made; here they only have to fit together.
 #include "bindings.h"
 
-#include <nanobind/stl/optional.h>
-
 #include "../dispatch.h"
-#include "../shared/arrays.h"
-#include "../shared/batch_workspace.h"
+#include "../shared/coupled_bindings.h"
 
 using namespace nb::literals;
 
 namespace streamgmm {
 namespace {
-
-constexpr std::size_t score_rows = 64; // rows scored together: they share each read of the parameters
 
 template <class T> struct FullArrays {
     Padded<T> means;         // INOUT [components, stride]
@@ -76,6 +71,14 @@ template <class T> struct FullWorkspace : BatchWorkspace<T> {
     }
 };
 
+template <class T> struct FullKind {
+    using Number = T;
+    using Arrays = FullArrays<T>;
+    using Moments = FullMomentArrays<T>;
+    using Workspace = FullWorkspace<T>;
+    static const auto &loops() { return coupled_table<T>().full; }
+};
+
 template <class T>
 void sgd_steps(const FullArrays<T> &m, const SampleArrays<T> &samples, const FilterArrays &filter, const SgdStep &step,
                const ReportArrays &report) {
@@ -88,73 +91,13 @@ void sgd_steps(const FullArrays<T> &m, const SampleArrays<T> &samples, const Fil
     coupled_table<T>().full.sgd_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
 }
 
-template <class T>
-void natural_steps(const FullArrays<T> &m, const FullMomentArrays<T> &moments, const SampleArrays<T> &samples,
-                   const FilterArrays &filter, const NaturalStep &step, const ReportArrays &report) {
-    m.require_features(samples);
-    Full<T> kind = moments.of(m);
-    const Filter &g = filter.for_components(kind.components);
-    require(kind.own_means == kind.means, "the natural rule needs the model's own means as those of its statistics");
-    const Report &out = report.for_steps(samples.steps, kind.components);
-    LoopRuns running;
-    FullWorkspace<T> work(kind, samples.batch_size);
-    coupled_table<T>().full.natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
-}
-
-template <class T>
-void em_steps(const FullArrays<T> &m, const FullMomentArrays<T> &moments, const SampleArrays<T> &samples,
-              const EmStep &step, const ReportArrays &report) {
-    m.require_features(samples);
-    Full<T> kind = moments.of(m);
-    const Report &out = report.for_steps(samples.steps, kind.components);
-    LoopRuns running;
-    FullWorkspace<T> work(kind, samples.batch_size);
-    coupled_table<T>().full.em_steps(kind, samples.input, samples.steps, step, work.batch, out);
-}
-
-template <class T>
-void score(const FullArrays<T> &m, const SampleArrays<T> &samples, std::optional<Table2d> scores,
-           std::optional<Vector> log_likelihood, std::optional<Vector> max_component, std::optional<Counts> winner) {
-    m.require_features(samples);
-    Full<T> kind = m.model;
-    const std::size_t rows = samples.rows.shape(0);
-    const Answers out = AnswerArrays{scores, log_likelihood, max_component, winner}.for_rows(rows, kind.components);
-    LoopRuns running;
-    FullWorkspace<T> work(kind, rows < score_rows ? (rows ? rows : 1) : score_rows);
-    coupled_table<T>().full.score(kind, samples.input, rows, work.batch, out);
-}
-
-template <class T> void refresh(const FullArrays<T> &m, std::size_t first, std::size_t last) {
-    require(first <= last && last <= m.model.components, "component indices are out of range");
-    nb::gil_scoped_release unlocked;
-    coupled_table<T>().full.refresh(m.model, first, last);
-}
-
-template <class T>
-void settle(const FullArrays<T> &m, const FullMomentArrays<T> &moments, double scale_min, double scale_max,
-            std::size_t first, std::size_t last) {
-    require(first <= last && last <= m.model.components, "component indices are out of range");
-    Full<T> kind = moments.of(m);
-    LoopRuns running;
-    FullWorkspace<T> work(kind, 1);
-    coupled_table<T>().full.settle(kind, scale_min, scale_max, first, last);
-}
-
 template <class T> void bind_kind(nb::module_ &m, const char *model_name, const char *moments_name, const char *dtype) {
     nb::class_<FullArrays<T>> model(m, model_name, "Parameters of a mixture with full covariances.");
     model
         .def(nb::init<Padded<T>, Cube<T>, Vector, Vector>(), "means"_a.noconvert(), "factors"_a.noconvert(),
              "logits"_a.noconvert(), "log_dets"_a.noconvert())
-        .def_prop_ro("n_features", [](const FullArrays<T> &self) { return self.model.features; })
-        .def_prop_ro("components", [](const FullArrays<T> &self) { return self.model.components; })
-        .def("sgd_steps", &sgd_steps<T>, "samples"_a, "filter"_a, "step"_a, "report"_a)
-        .def("natural_steps", &natural_steps<T>, "moments"_a, "samples"_a, "filter"_a, "step"_a, "report"_a)
-        .def("em_steps", &em_steps<T>, "moments"_a, "samples"_a, "step"_a, "report"_a)
-        .def("score", &score<T>, "samples"_a, "scores"_a.noconvert().none(), "log_likelihood"_a.noconvert().none(),
-             "max_component"_a.noconvert().none(), "winner"_a.noconvert().none())
-        .def("refresh", &refresh<T>, "first"_a, "last"_a)
-        .def("settle", &settle<T>, "moments"_a, "scale_min"_a, "scale_max"_a, "first"_a, "last"_a);
-    model.attr("dtype") = nb::module_::import_("numpy").attr("dtype")(dtype);
+        .def("sgd_steps", &sgd_steps<T>, "samples"_a, "filter"_a, "step"_a, "report"_a);
+    bind_steps<FullKind<T>>(model, dtype);
     nb::class_<FullMomentArrays<T>>(m, moments_name, "Running means and covariances of every component.")
         .def(nb::init<Padded<T>, Cube<T>, Vector, Column<T>, std::optional<Vector>, std::optional<Padded<T>>>(),
              "means"_a.noconvert(), "covariances"_a.noconvert(), "masses"_a.noconvert(), "pending"_a.noconvert(),

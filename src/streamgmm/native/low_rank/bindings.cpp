@@ -1,18 +1,13 @@
 // The low-rank kind in Python: arrays are checked when their structs are made; here they only have to fit together.
 #include "bindings.h"
 
-#include <nanobind/stl/optional.h>
-
 #include "../dispatch.h"
-#include "../shared/arrays.h"
-#include "../shared/batch_workspace.h"
+#include "../shared/coupled_bindings.h"
 
 using namespace nb::literals;
 
 namespace streamgmm {
 namespace {
-
-constexpr std::size_t score_rows = 64; // rows scored together: they share each read of the parameters
 
 template <class T> struct LowRankArrays {
     Padded<T> means, scales;      // INOUT [components, stride]
@@ -96,76 +91,21 @@ template <class T> struct LowRankWorkspace : BatchWorkspace<T> {
     }
 };
 
-template <class T>
-void natural_steps(const LowRankArrays<T> &m, const LowRankMomentArrays<T> &moments, const SampleArrays<T> &samples,
-                   const FilterArrays &filter, const NaturalStep &step, const ReportArrays &report) {
-    m.require_features(samples);
-    LowRank<T> kind = moments.of(m);
-    const Filter &g = filter.for_components(kind.components);
-    require(kind.own_means == kind.means, "the natural rule needs the model's own means as those of its statistics");
-    const Report &out = report.for_steps(samples.steps, kind.components);
-    LoopRuns running;
-    LowRankWorkspace<T> work(kind, samples.batch_size);
-    coupled_table<T>().low_rank.natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
-}
-
-template <class T>
-void em_steps(const LowRankArrays<T> &m, const LowRankMomentArrays<T> &moments, const SampleArrays<T> &samples,
-              const EmStep &step, const ReportArrays &report) {
-    m.require_features(samples);
-    LowRank<T> kind = moments.of(m);
-    const Report &out = report.for_steps(samples.steps, kind.components);
-    LoopRuns running;
-    LowRankWorkspace<T> work(kind, samples.batch_size);
-    coupled_table<T>().low_rank.em_steps(kind, samples.input, samples.steps, step, work.batch, out);
-}
-
-template <class T>
-void score(const LowRankArrays<T> &m, const SampleArrays<T> &samples, std::optional<Table2d> scores,
-           std::optional<Vector> log_likelihood, std::optional<Vector> max_component, std::optional<Counts> winner) {
-    m.require_features(samples);
-    LowRank<T> kind = m.model;
-    const std::size_t rows = samples.rows.shape(0);
-    const Answers out = AnswerArrays{scores, log_likelihood, max_component, winner}.for_rows(rows, kind.components);
-    LoopRuns running;
-    LowRankWorkspace<T> work(kind, rows < score_rows ? (rows ? rows : 1) : score_rows);
-    coupled_table<T>().low_rank.score(kind, samples.input, rows, work.batch, out);
-}
-
-template <class T> void refresh(const LowRankArrays<T> &m, std::size_t first, std::size_t last) {
-    require(first <= last && last <= m.model.components, "component indices are out of range");
-    LowRank<T> kind = m.model;
-    nb::gil_scoped_release unlocked;
-    LowRankWorkspace<T> work(kind, 1);
-    coupled_table<T>().low_rank.refresh(kind, first, last);
-}
-
-template <class T>
-void settle(const LowRankArrays<T> &m, const LowRankMomentArrays<T> &moments, double scale_min, double scale_max,
-            std::size_t first, std::size_t last) {
-    require(first <= last && last <= m.model.components, "component indices are out of range");
-    LowRank<T> kind = moments.of(m);
-    LoopRuns running;
-    LowRankWorkspace<T> work(kind, 1);
-    coupled_table<T>().low_rank.settle(kind, scale_min, scale_max, first, last);
-}
+template <class T> struct LowRankKind {
+    using Number = T;
+    using Arrays = LowRankArrays<T>;
+    using Moments = LowRankMomentArrays<T>;
+    using Workspace = LowRankWorkspace<T>;
+    static const auto &loops() { return coupled_table<T>().low_rank; }
+};
 
 template <class T> void bind_kind(nb::module_ &m, const char *model_name, const char *moments_name, const char *dtype) {
     nb::class_<LowRankArrays<T>> model(m, model_name, "Parameters of a mixture of factor analysers.");
-    model
-        .def(nb::init<Padded<T>, Padded<T>, Cube<T>, Cube<T>, Cube<T>, Cube<T>, Vector, Vector, std::size_t>(),
-             "means"_a.noconvert(), "scales"_a.noconvert(), "factors"_a.noconvert(), "projections"_a.noconvert(),
-             "spreads"_a.noconvert(), "gains"_a.noconvert(), "logits"_a.noconvert(), "log_dets"_a.noconvert(),
-             "n_features"_a)
-        .def_prop_ro("n_features", [](const LowRankArrays<T> &self) { return self.model.features; })
-        .def_prop_ro("components", [](const LowRankArrays<T> &self) { return self.model.components; })
-        .def("natural_steps", &natural_steps<T>, "moments"_a, "samples"_a, "filter"_a, "step"_a, "report"_a)
-        .def("em_steps", &em_steps<T>, "moments"_a, "samples"_a, "step"_a, "report"_a)
-        .def("score", &score<T>, "samples"_a, "scores"_a.noconvert().none(), "log_likelihood"_a.noconvert().none(),
-             "max_component"_a.noconvert().none(), "winner"_a.noconvert().none())
-        .def("refresh", &refresh<T>, "first"_a, "last"_a)
-        .def("settle", &settle<T>, "moments"_a, "scale_min"_a, "scale_max"_a, "first"_a, "last"_a);
-    model.attr("dtype") = nb::module_::import_("numpy").attr("dtype")(dtype);
+    model.def(nb::init<Padded<T>, Padded<T>, Cube<T>, Cube<T>, Cube<T>, Cube<T>, Vector, Vector, std::size_t>(),
+              "means"_a.noconvert(), "scales"_a.noconvert(), "factors"_a.noconvert(), "projections"_a.noconvert(),
+              "spreads"_a.noconvert(), "gains"_a.noconvert(), "logits"_a.noconvert(), "log_dets"_a.noconvert(),
+              "n_features"_a);
+    bind_steps<LowRankKind<T>>(model, dtype);
     nb::class_<LowRankMomentArrays<T>>(m, moments_name, "Running statistics of every component.")
         .def(
             "__init__",
