@@ -78,8 +78,8 @@ class Covariance(ABC):
         """Raise ValueError for scales that are far outside the bounds of a training, as a damaged file may hold."""
         return
 
-    def validate_moments(self, moments: Tensors) -> None:
-        """Raise ValueError for moments that training cannot have made."""
+    def validate_moments(self, moments: Tensors, means: Floats) -> None:
+        """Raise ValueError for moments about these means that training cannot have made."""
         return
 
     def bounds(self, precision_max: float) -> Bounds:

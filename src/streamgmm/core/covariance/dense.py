@@ -77,12 +77,19 @@ def independent_rows(factors: npt.NDArray[Any]) -> bool:
 
 
 def require_correlations(
-    name: str, products: npt.NDArray[Any], first: npt.NDArray[Any], second: npt.NDArray[Any]
+    name: str,
+    products: npt.NDArray[Any],
+    first: npt.NDArray[Any],
+    second: npt.NDArray[Any],
+    rounding: float = float(np.finfo(np.float32).tiny),
 ) -> None:
-    """Raise ValueError for covariances (K, L, D) that are far larger than variances (K, L) and (K, D) allow."""
+    """Raise ValueError for covariances (K, L, D) that are far larger than variances (K, L) and (K, D) allow.
+
+    Those that are not far larger than ``rounding`` may stay where variances are zero.
+    """
     most = FAR * np.sqrt(first.max(-1, initial=0.0).astype(np.float64) * second.max(-1, initial=0.0))
     found = np.abs(products).max((1, 2), initial=0.0)
-    if (found > np.maximum(most, FAR * np.finfo(np.float32).tiny)).any():
+    if (found > np.maximum(most, FAR * rounding)).any():
         raise ValueError(f"tensor '{name}' holds {found.max():.6g}, which the variances do not allow")
 
 

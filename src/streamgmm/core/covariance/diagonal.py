@@ -52,7 +52,7 @@ class Diagonal(Covariance):
     def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
         require_range("scales", parameters["scales"], bounds.scale_min / FAR, bounds.scale_max * FAR)
 
-    def validate_moments(self, moments: Tensors) -> None:
+    def validate_moments(self, moments: Tensors, means: Floats) -> None:
         require_range("variances", moments["variances"], 0.0)
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:

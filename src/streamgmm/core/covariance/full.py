@@ -65,11 +65,12 @@ class Full(Coupled):
     def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
         require_range("factors", parameters["factors"], -bounds.scale_max * FAR, bounds.scale_max * FAR)
 
-    def validate_moments(self, moments: Tensors) -> None:
+    def validate_moments(self, moments: Tensors, means: Floats) -> None:
         require_range("pending", moments["pending"], 0.0)
         require_range("covariances", moments["covariances"], -SCALES[1], SCALES[1])
         variances = np.abs(self.variances(moments))  # rounding may leave one a little below zero
-        require_correlations("covariances", moments["covariances"], variances, variances)
+        rounding = np.finfo(np.float64).eps * (1.0 + float(np.abs(means).max(initial=0.0)) ** 2)
+        require_correlations("covariances", moments["covariances"], variances, variances, min(1.0, rounding))
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         for k, factor in enumerate(parameters["factors"]):

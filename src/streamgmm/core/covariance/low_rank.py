@@ -19,7 +19,8 @@ from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import Floats, coupled
 
 MOST_FEATURES = 512  # of which covariances are shown as matrices
-LARGEST_INNER = 1e9  # second moment of hidden numbers, which are about 1
+INNER = (1e-30, 1e9)  # second moments of hidden numbers, which are about 1
+ROUNDING = 1e-6  # part of the largest square by which rounding may leave one below zero
 BY_FEATURE = ("factors", "cross")  # tensors that scale with a feature
 FEATURES_LAST = ("means", "scales", "factors", "projections", "variances", "cross")
 
@@ -79,13 +80,20 @@ class LowRank(Coupled):
     def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
         require_range("scales", parameters["scales"], bounds.scale_min / FAR, bounds.scale_max * FAR)
 
-    def validate_moments(self, moments: Tensors) -> None:
+    def validate_moments(self, moments: Tensors, means: Floats) -> None:
         require_range("variances", moments["variances"], 0.0)
         for name in ("cross", "inner", "shifts", "pending"):
             require_range(name, moments[name], -SCALES[1], SCALES[1])
-        spread = np.abs(np.diagonal(moments["inner"], axis1=1, axis2=2))
-        require_range("inner", moments["inner"], -LARGEST_INNER, LARGEST_INNER)
-        require_correlations("cross", moments["cross"], spread, moments["variances"])
+        inner = moments["inner"]
+        spread = np.diagonal(inner, axis1=1, axis2=2)
+        require_range("inner", inner, -INNER[1], INNER[1])
+        largest, started = spread.max(1), inner[:, 0, 0] != 0
+        if (spread.min(1) < -ROUNDING * largest).any() or (largest[started] < INNER[0]).any():
+            raise ValueError(f"tensor 'inner' holds {spread.min():.6g} on a diagonal, where squares are expected")
+        spread = np.abs(spread)
+        require_correlations("inner", inner, spread, spread)
+        # rounding alone may leave a variance at zero, and products of what is far away a little off it
+        require_correlations("cross", moments["cross"], spread, np.maximum(moments["variances"], 1.0))
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         np.clip(parameters["scales"], *bounds, out=parameters["scales"])

@@ -79,7 +79,7 @@ class MomentState(State):
 
     def validate(self, parameters: Parameters) -> None:
         super().validate(parameters)
-        parameters.kind.validate_moments(self.moments)
+        parameters.kind.validate_moments(self.moments, parameters.means)
         require_range("counts", self.counts, LEAST_COUNT)
         require_range("received", self.received, 0.0)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from streamgmm.core.covariance import Covariance, Statistics, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
+from streamgmm.core.rows import LIMITS
 from streamgmm.core.rules.base import Rule
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.kmeans import cluster
@@ -38,7 +39,9 @@ class StochasticEMState(RegularisedState):
 
     def validate(self, parameters: Parameters) -> None:
         super().validate(parameters)
-        parameters.kind.validate_moments(self.moments)
+        means = parameters.means if self.means is None else self.means["means"]
+        require_range("means", means, -LIMITS[parameters.dtype], LIMITS[parameters.dtype])
+        parameters.kind.validate_moments(self.moments, means)
         require_range("masses", self.masses, 0.0)
         require_range("step", self.step, 0)
         if self.accumulating and self.means is None:
