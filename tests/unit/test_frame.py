@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streamgmm import StreamingGaussianMixture
 from streamgmm.core import reference as eq
+from streamgmm.core import standardisation
+from streamgmm.core.covariance.diagonal import Diagonal
 from streamgmm.core.frame import Frame
 from streamgmm.core.rules.restarts import median
 from streamgmm.core.scaling import may_hold_a_burst, without_extremes
@@ -134,3 +137,31 @@ def test_values_too_small_for_their_type_do_no_harm(dtype: type, unit: float) ->
     assert (
         model.score(x) > StreamingGaussianMixture(4, random_state=0).partial_fit(x[:, [0, 2]]).score(x[:, [0, 2]]) - 1
     )
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e78, 1e140])
+def test_values_whose_fourth_powers_overflow(unit: float, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 2))
+    plain, scaled = (StreamingGaussianMixture(3, random_state=0).partial_fit(u * x) for u in (1.0, unit))
+    scaled.save(tmp_path / "model")
+    assert scaled.score(unit * x) == pytest.approx(plain.score(x) - 2 * np.log(unit))
+
+
+def test_waiting_for_more_rows_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short warm-up, which wide rows have, need not reach the longest one by doubling."""
+    monkeypatch.setattr(standardisation, "MANY_NUMBERS", 2 * 99)
+    x = np.random.default_rng(0).normal(size=(3000, 2))
+    x[np.arange(3000) % 10 < 4, 0] += 1e6
+    whole = StreamingGaussianMixture(2, random_state=0).partial_fit(x)
+    assert whole.n_features_in_ == 2
+    parts = StreamingGaussianMixture(2, random_state=0).partial_fit(x[:1590]).partial_fit(x[1590:])
+    np.testing.assert_array_equal(parts.means_, whole.means_)
+
+
+def test_kinds_need_not_move_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rows(3000)
+    x[1500:, 0] *= 1000
+    expected = StreamingGaussianMixture(2, random_state=0).partial_fit(x).means_
+    in_place = Diagonal.reframe
+    monkeypatch.setattr(Diagonal, "reframe", lambda kind, t, *move: in_place(kind, t.copy(), *move))
+    np.testing.assert_array_equal(StreamingGaussianMixture(2, random_state=0).partial_fit(x).means_, expected)

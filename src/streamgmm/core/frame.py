@@ -315,8 +315,9 @@ def _first_statistics(known: Numbers, usual: Numbers) -> Numbers:
     if len(known):
         first = np.where(variance > 0, (away != 0).argmax(0), 0)
         sign[away[first, np.arange(len(mean))] < 0] = -1.0
-    fourth = np.square(away * away).sum(0) / some  # powers are far slower
-    kurtosis = np.where(variance > 0, fourth / np.where(variance > 0, variance, 1.0) ** 2, 0.0)
+    size = np.where(variance > 0, np.frexp(np.sqrt(variance))[1], 0)  # a power of two, so that fourth powers are finite
+    fourth = np.square(np.square(np.ldexp(away, -size))).sum(0) / some
+    kurtosis = np.where(variance > 0, fourth / np.ldexp(np.where(variance > 0, variance, 1.0), -2 * size) ** 2, 0.0)
     return np.array([count, unusual, mean, variance, kurtosis, sign, usual])
 
 

@@ -107,7 +107,7 @@ class Standardisation:
     def _doubt_burst(self) -> None:
         """Wait for more rows if those there are may hold a burst."""
         if self.ready and self._enough < LONGEST_WARM_UP and may_hold_a_burst(self._first.rows):
-            self._enough *= 2
+            self._enough = min(2 * self._enough, LONGEST_WARM_UP)
 
     @property
     def ready(self) -> bool:
@@ -210,7 +210,9 @@ class Standardisation:
 
     def _apply(self, main: Replica, move: Move) -> None:
         tensors, kind, rule = main.parameters.tensors, main.parameters.kind, self.rule
-        kind.reframe(tensors, move.shift, move.factor)
+        moved = kind.reframe(tensors, move.shift, move.factor)
+        if moved is not tensors:  # kinds need not work in place
+            tensors.assign(moved)
         state = rule.reframed(main.state, kind, move.shift, move.factor)
         if move.fresh.any():
             kind.forget_features(tensors, move.fresh)
@@ -316,10 +318,10 @@ class Standardisation:
             self._wait_longer(main.parameters.n_features)
 
     def _wait_longer(self, n_features: int) -> None:
-        """Settle for how many rows those that wait do so: rows that were enough would not."""
+        """Restore how many rows the first frame waits for."""
         self._enough = _warm_up(n_features)
-        while len(self._first) >= self._enough:
-            self._enough *= 2
+        while len(self._first) >= self._enough and self._enough < LONGEST_WARM_UP:
+            self._enough = min(2 * self._enough, LONGEST_WARM_UP)
 
 
 def _warm_up(n_features: int) -> int:
