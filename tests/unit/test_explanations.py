@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,14 +42,16 @@ def test_a_missing_feature_is_neither_a_reason_nor_evidence() -> None:
     assert [r[1:] for r in m.explain([[np.nan, 0.5, 0.0]])[0]] == [r[1:] for r in shorter]
 
 
+@cache
+def fitted_detector() -> StreamingAnomalyDetector:
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(16, random_state=0))
+    return detector.fit(pd.DataFrame(plant(8000), columns=[f"sensor{i}" for i in range(8)]))
+
+
 @pytest.mark.parametrize("fault", ["offset", "noise", "stuck"])
 def test_the_faulty_sensor_comes_first(fault: str) -> None:
-    x, test = plant(8000), plant(400, seed=1)
-    unit = x.std(0)
-    names = [f"sensor{i}" for i in range(8)]
-    detector = StreamingAnomalyDetector(StreamingGaussianMixture(16, random_state=0)).fit(
-        pd.DataFrame(x, columns=names)
-    )
+    x, test, detector = plant(8000), plant(400, seed=1), fitted_detector()
+    unit, names = x.std(0), detector.feature_names_in_.tolist()
     rng = np.random.default_rng(2)
     right = total = 0
     for d in range(8):

@@ -46,9 +46,10 @@ def test_a_sample_that_forgets_needs_no_correction_later() -> None:
     np.testing.assert_allclose(lowered, np.sort(SCORES), atol=1e-6)
 
 
-def test_it_is_kept_in_files() -> None:
+def test_it_is_kept_in_files_with_the_rows() -> None:
     monitor = Monitor.from_tensors({**Monitor().tensors(), **Optimism(np.ones(len(LEVELS)), 7).tensors()}, 3)
-    kept = monitor.tensors(rows=False)
+    assert "optimism.seen" not in monitor.tensors(rows=False)
+    kept = monitor.tensors()
     assert kept["optimism.seen"] == 7
     np.testing.assert_array_equal(kept["optimism.gaps"], np.ones(len(LEVELS)))
 

@@ -39,6 +39,24 @@ def test_the_threshold_flags_the_share_that_was_asked_for(seed: int, count: int,
 @settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
+    count=st.integers(20, 1999),
+    values=st.integers(1, 50),
+    share=st.floats(1e-3, 0.49),
+)
+def test_equal_scores_are_flagged_together_or_not_at_all(seed: int, count: int, values: int, share: float) -> None:
+    """[E32]"""
+    rng = np.random.default_rng(seed)
+    scores = -rng.integers(0, values, count).astype(np.float64)
+    reference = Reference.of(scores)
+    assert (scores < reference.threshold(share)).sum() <= share * (count + 1) * (1 + 1e-12)
+    counted = np.sort(scores)[9:]
+    asked = np.concatenate([rng.choice(counted, 5), rng.choice(counted, 5) + 0.5])
+    np.testing.assert_allclose(reference.p_values(asked), [eq.p_value(float(s), scores) for s in asked], rtol=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
     count=st.integers(1200, 1900),
     outliers=st.floats(0.0, 0.02),
     away=st.floats(5.0, 300.0),
@@ -51,7 +69,7 @@ def test_outliers(seed: int, count: int, outliers: float, away: float, share: fl
     scores = -rng.chisquare(6, count)
     scores[: int(outliers * count)] -= away * rng.random(int(outliers * count))
     expected, reference = eq.end_of_outliers(scores, share, caution), Reference.of(scores, None, caution)
-    evident = 0 if expected is None else int((scores < expected + 1e-9).sum())
+    evident = 0 if expected is None else int((scores < expected).sum())
     assert reference.outlier_threshold(share) == pytest.approx(-np.inf if expected is None else expected, rel=1e-9)
     flagged = int(share * (count + 1) * (1 + 1e-12))
     if evident >= share / 2 * (count + 1):

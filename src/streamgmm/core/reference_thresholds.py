@@ -32,10 +32,8 @@ def cross_validated_scores(
 def p_value(score: float, typical: Numbers, counted: int = 10, share: float = 0.1) -> float:
     """[E32] Share of typical rows that score as low: by counting, and by a fitted tail below the lowest ``counted``."""
     s, n = sorted(float(t) for t in typical), len(typical)
-    if score > s[-1]:
-        return 1.0
     if score >= s[counted - 1]:
-        return (1 + sum(t < score for t in s)) / (n + 1)
+        return max(sum(t <= score for t in s), 1 + sum(t < score for t in s)) / (n + 1)
     shares = [(i + 1) / (n + 1) for i in range(n)]
     u = float(np.interp(share, shares, s))
     y = [u - float(np.interp(share * (i + 0.5) / 200, shares, s)) for i in range(200)]  # the furthest first
@@ -47,7 +45,8 @@ def p_value(score: float, typical: Numbers, counted: int = 10, share: float = 0.
     def survival(away: float) -> float:
         return float(np.exp(-away / beta)) if xi == 0 else float((1 + xi * away / beta) ** (-1 / xi))
 
-    return counted / (n + 1) * survival(u - score) / survival(u - s[counted - 1])
+    lowest = 1 + sum(t < s[counted - 1] for t in s)
+    return lowest / (n + 1) * survival(u - score) / survival(u - s[counted - 1])
 
 
 def end_of_outliers(scores: Numbers, share: float, caution: float = 1.25) -> float | None:
@@ -65,7 +64,8 @@ def end_of_outliers(scores: Numbers, share: float, caution: float = 1.25) -> flo
     if most < 10 or len(pure) < 5:
         return None
     k = pure[-1]
-    return max(s[k], min(s[k + 1], u + caution * beta * float(np.log(0.1 * shares[k] / (10 * share - o)))))
+    above = float(np.nextafter(s[k], np.inf))
+    return max(above, min(s[k + 1], u + caution * beta * float(np.log(0.1 * shares[k] / (10 * share - o)))))
 
 
 def strangest(scores: Numbers, share: float) -> set[int]:

@@ -40,7 +40,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         ``Natural(reg_covar=0.05)`` (0.001 where covariances couple features): narrow components make good densities,
         but rank anomalies poorly. To choose yourself, give the mixture a rule object.
     contamination : float, default=0.01
-        Share of typical rows to flag, within (0, 0.5). If at least a tenth of that share are evident outliers, the
+        Share of typical rows to flag, within (0, 0.5). If at least half of that share are evident outliers, the
         threshold separates these from the others, and flags no more.
 
     Attributes

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring.gaps import by_gaps, fill_gaps, has_gaps
-from streamgmm.monitoring.monitor import Monitor
+from streamgmm.monitoring.monitor import BULK, Monitor
 from streamgmm.monitoring.reference import Reference
 
 Numbers = npt.NDArray[np.float64]
@@ -20,7 +20,6 @@ DRAWN = 1000  # rows drawn from the model where no rows of the stream are known
 WORK = 1 << 22  # numbers per pattern of gaps: rows times features times components
 FEWEST_ROWS = 200
 PATTERNS = 256  # that are remembered
-TAIL = 0.02, 0.1  # shares of rows: below the first, scores follow from those between
 SEED = 0
 
 
@@ -100,12 +99,12 @@ class Judge:
         known = self._monitor.reference
         shares = np.arange(1, len(self._sample) + 1) / (len(self._sample) + 1)
         whole, rest = self._scores_of_sample, np.sort(self.mixture.log_prob(np.where(gaps, np.nan, self._sample)))
-        levels = np.maximum(known.shares, TAIL[0])
+        levels = np.maximum(known.shares, BULK[0])
         lower = np.interp(levels, shares, whole) - np.interp(levels, known.shares, known.scores)
         mapped = np.interp(levels, shares, rest) - lower * (1 - gaps.mean())
         spreads = [_spread(shares, scores) for scores in (whole, rest)]
         stretch = spreads[1] / spreads[0] if spreads[0] > 0 else 1.0
-        start = np.interp(TAIL[0], known.shares, known.scores)
+        start = np.interp(BULK[0], known.shares, known.scores)
         mapped -= stretch * np.maximum(start - known.scores, 0.0)
         return Reference(np.maximum.accumulate(mapped), known.shares, known.caution)
 
@@ -124,5 +123,5 @@ class Judge:
 
 def _spread(shares: Numbers, scores: Numbers) -> float:
     """Return how far scores lie below the quantile where the tail begins, on average."""
-    levels = np.linspace(*TAIL, 50)
-    return float((np.interp(TAIL[1], shares, scores) - np.interp(levels, shares, scores)).mean())
+    levels = np.linspace(*BULK, 50)
+    return float((np.interp(BULK[1], shares, scores) - np.interp(levels, shares, scores)).mean())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.refinement import PARTS
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.state import require_range
 from streamgmm.core.trainer import Trainer
@@ -24,7 +25,7 @@ from streamgmm.monitoring.strangest import StrangestRows
 STEP = 256  # rows; the reference may be scored anew after any multiple of them
 MOST_SCORED = 10_000_000  # numbers of all rows that are scored at the end of a training that was not refined
 GROWTH = 8  # and is so when a stream has grown by one in so many
-NEAR_PARTS, FAR_PARTS = 100, (10, 20, 50)  # of a file, which rows are judged without: neighbours, or a long time
+FAR_PARTS = 10, 20, 50  # of a file, which rows are judged without: a long time instead of neighbours alone
 RARE, MOST_NEW = 0.01, 0.05  # rows as rare as the first, that a long time may have; more are like a class of its own
 BULK = 0.02, 0.1  # shares of rows between which the spread of scores is measured: outliers are fewer
 UNKNOWN = Reference(np.empty(0), np.empty(0))
@@ -198,6 +199,7 @@ class Monitor:
         if self.reservoir is not None:
             self._postpone(self.reservoir)
         self._snapshot, whole = {}, fill_gaps(trainer.mixture, rows)
+        self._optimism = NONE
         if not trainer.refined:
             step = -(-len(rows) // max(1000, MOST_SCORED // rows.shape[1]))
             weights = None if counts is None else counts[::step]
@@ -212,14 +214,14 @@ class Monitor:
     def _judged_from_afar(
         self, rows: npt.NDArray[Any], trainer: Trainer, learned: npt.NDArray[np.float64] | None
     ) -> tuple[int, npt.NDArray[np.float64], float]:
-        """[E31] Score rows without the longest time around them that others replace; also return parts and caution."""
-        near = trainer.cross_validated_scores(rows, learned, NEAR_PARTS)
+        """[E31] Score rows, leaving out the longest blocks that the rest can explain; return parts and caution, too."""
+        near = trainer.cross_validated_scores(rows, learned)
         for parts in FAR_PARTS:
             far = trainer.cross_validated_scores(rows, learned, parts)
             if (far < np.quantile(near, RARE)).mean() <= MOST_NEW:  # rows to come may stray as much farther again
-                caution = CAUTION * _spread(far) / max(_spread(near), np.finfo(np.float64).tiny)
+                caution = CAUTION * _width(far) / max(_width(near), np.finfo(np.float64).tiny)
                 return parts, far, min(max(caution, CAUTION), MOST_CAUTION)
-        return NEAR_PARTS, near, CAUTION
+        return PARTS, near, CAUTION
 
     def tensors(self, rows: bool = True) -> dict[str, npt.NDArray[Any]]:
         """Return everything as arrays, for a file; without ``rows`` scores alone.
@@ -234,11 +236,12 @@ class Monitor:
             "reference.shares": self.reference.shares,
             "reference.caution": np.array(self.reference.caution),
             "reference.due": np.array(self._due),
-            **(self._optimism.tensors() if self._optimism.seen else {}),
             **{f"snapshot.{name}": value for name, value in self._snapshot.items()},
         }
         if not rows:
             return found
+        if self._optimism.seen:  # without these rows it would lower the scores of others
+            found |= self._optimism.tensors()
         if self.reservoir is not None:
             found |= {f"reservoir.{name}": value for name, value in self.reservoir.tensors().items()}
         strange = self.strangest
@@ -285,7 +288,7 @@ class Monitor:
         return self
 
 
-def _spread(scores: npt.NDArray[np.float64]) -> float:
+def _width(scores: npt.NDArray[np.float64]) -> float:
     low, high = np.quantile(scores, BULK)
     return float(high - low)
 

@@ -117,16 +117,22 @@ class Reference:
         if place:
             end = self._end_of_outliers(share)
             outliers = self.shares[np.searchsorted(self.scores, end) - 1] if end < inf else 0.0
-            return end if outliers >= FEWEST_OUTLIERS * share else float(np.nextafter(self.scores[place - 1], inf))
+            return end if outliers >= FEWEST_OUTLIERS * share else self._just_above(place - 1)
         tail = self._tail  # rarer than any row that was seen
         lowest = float(tail.log_share(self.scores[0]))
         return float(np.nextafter(tail.quantile(lowest + log(share / float(self.shares[0]))), inf))
+
+    def _just_above(self, place: int) -> float:
+        """Return a threshold above the score in a place, but not above equal scores, all of which would be flagged."""
+        tied = place + 1 < len(self.scores) and self.scores[place + 1] == self.scores[place]
+        return float(self.scores[place] if tied else np.nextafter(self.scores[place], inf))
 
     def p_values(self, scores: Numbers) -> Numbers:
         """Return the share of typical rows that are as unlikely as rows with these scores (N,); 1 if unknown."""
         if not self.known:
             return np.ones(len(scores))
-        p = self._shares_and_all[np.searchsorted(self.scores, scores, side="left")]
+        below, up_to = (np.searchsorted(self.scores, scores, side) for side in ("left", "right"))
+        p = self._shares_and_all[np.maximum(below, up_to - 1)]
         edge, counted, log_share = self._edge
         rare = scores < edge
         if rare.any():
