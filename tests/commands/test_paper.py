@@ -16,6 +16,7 @@ from streamgmm import StreamGMMError
 from streamgmm.paper import tables
 from streamgmm.paper.plan import Plan
 from streamgmm.paper.runs import Run, measure_all
+from tests.commands.command_line import streamgmm
 
 
 def count(run: Run) -> dict:
@@ -147,7 +148,7 @@ def test_the_command_prints_tables_as_json_or_markdown(few_letters: Path) -> Non
     done = subprocess.run([*command, "--json"], cwd=few_letters, capture_output=True, text=True, check=True)
     assert "minutes" in done.stderr
     table = json.loads(done.stdout)["initialisation"][0]
-    again = subprocess.run(command, cwd=few_letters, capture_output=True, text=True, check=True)
+    again = streamgmm("paper", "initialisation", "--quick", "--dataset", "isolet", folder=few_letters)
     assert f"### {table['title']}" in again.stdout
     assert " | ".join(map(str, table["rows"][0])) in again.stdout
     assert (few_letters / "runs" / "paper" / "quick" / "initialisation-isolet.md").exists()
@@ -216,10 +217,7 @@ def test_a_killed_command_resumes_to_the_same_tables(few_digits: Path) -> None:
 
 def refused(folder: Path, *arguments: str) -> str:
     """Return the message of a command that fails without a traceback."""
-    done = subprocess.run(paper(*arguments), cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    return " ".join(done.stderr.split())
+    return streamgmm("paper", *arguments, folder=folder, fails=True).words
 
 
 def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Cards:
 
 
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("rule", ["natural", "sgd", pytest.param("sem", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rule", ["natural", *(pytest.param(rule, marks=pytest.mark.soak) for rule in ("sgd", "sem"))])
 def test_rivers_own_checks(face: type, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "CreditCard", Cards)
     checks.check_estimator(face(rule=rule, seed=1))

@@ -14,6 +14,7 @@ from tests.quality.data import available
 
 CAPPED = {"scale": "none", "random_state": 0}  # scores of images without a cap depend on a few odd ones
 CEILING = 0.579 * 784
+SLOWLY = [pytest.param(rule, marks=pytest.mark.soak) for rule in ("sgd", "sem")]
 
 
 def mnist() -> datasets.Dataset:
@@ -40,7 +41,7 @@ def clean_scores() -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore:data reach")
-@pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+@pytest.mark.parametrize("rule", ["natural", *SLOWLY])
 def test_a_hundred_absurd_samples(rule: str) -> None:
     x, test = shuffled(), shuffled(part="test")
     for where in (np.random.default_rng(0).choice(len(x), 100, replace=False), np.arange(30_000, 30_100)):
@@ -50,7 +51,7 @@ def test_a_hundred_absurd_samples(rule: str) -> None:
         assert score == pytest.approx(clean_score(rule), rel=0.01)
 
 
-@pytest.mark.parametrize("rule", ["natural", "sgd", "sem"])
+@pytest.mark.parametrize("rule", ["natural", *SLOWLY])
 def test_a_tenth_of_all_features_missing(rule: str) -> None:
     x, test = shuffled(), shuffled(part="test")
     x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan

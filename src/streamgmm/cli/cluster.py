@@ -121,8 +121,8 @@ def worker_lines(run: ClusterRun) -> list[str]:
     ]
     if totals.waiting() > MUCH:
         lines.append(
-            "that is much: training on one machine, without --engine ray, may be as fast for so few samples of a "
-            "model of this size"
+            "that is a large share: training on one machine, without --engine ray, may be as fast for so few samples "
+            "of a model of this size"
         )
     if run.replaced:
         were = "was" if run.replaced == 1 else "were"

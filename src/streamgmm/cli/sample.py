@@ -41,7 +41,8 @@ def sample(
     if not pictured and str(out) != "-" and out.suffix not in (".csv", ".ndjson", ".npz"):
         raise CommandError(f"{out} has an unsupported extension; expected .png, .csv, .ndjson, .npz or '-'.")
     stacked = holds_stack(path)
-    say_unused(context, shape="on numbers" if not pictured else "on stacks, which know theirs" if stacked else None)
+    unused = "on stacks, which have their own shape" if stacked else None
+    say_unused(context, shape=unused if pictured else "on numbers")
     if stacked:
         _sample_stack(path, out, number, seed)
     else:

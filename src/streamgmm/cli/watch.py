@@ -87,7 +87,7 @@ def watch(
     no_rows: NoRows = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue from the last checkpoint in the folder, even one of train."),
+        typer.Option("--resume", help="Continue from the last checkpoint in the folder, even one that train wrote."),
     ] = False,
     columns: ColumnNames = None,
     id_column: IdColumn = None,

@@ -22,15 +22,16 @@ def joined(chunks: Iterable[tuple[K, Chunk]]) -> Iterator[tuple[K, Chunk]]:
     chunks : iterable of (key, Chunk)
         The chunks, in their order.
     """
-    waiting = list[tuple[K, Chunk]]()
+    waiting, size = list[tuple[K, Chunk]](), 0
     for key, chunk in chunks:
         if waiting and not _alike(waiting[0], (key, chunk)):
             yield waiting[0][0], _join([before for _, before in waiting])
-            waiting = []
+            waiting, size = [], 0
         waiting.append((key, chunk))
-        if sum(some.rows.nbytes for _, some in waiting) >= JOINED_BYTES:
+        size += chunk.rows.nbytes
+        if size >= JOINED_BYTES:
             yield key, _join([some for _, some in waiting])
-            waiting = []
+            waiting, size = [], 0
     if waiting:
         yield waiting[0][0], _join([some for _, some in waiting])
 

@@ -20,7 +20,7 @@ SHORTEST, LONGEST = 100, 1_000_000  # samples of a replica in a round, unless a 
 class RoundLength:
     """The length of rounds. While annealing lasts they end at every check; then they grow with the samples learned.
 
-    They have grown enough when sending and merging takes less than a tenth of the time, as the latest ones show.
+    They have grown enough when sending and merging take less than a tenth of the time, as the latest ones show.
 
     Parameters
     ----------
