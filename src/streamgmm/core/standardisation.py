@@ -30,6 +30,7 @@ ALL_SUMMED = 4000  # samples after which only one step in SPARSE is summed in th
 SPARSE = 8
 HELD_PRECISION = 20.0  # of samples, while the annealing is wide; the largest one of rules without a prior
 PRIOR_EXPECTS = 0.3  # of a feature's variance in a component
+SAMPLES, ANOMALY_SAMPLES = 1.0, 10.0  # that the prior counts like, at least, for a density and to rank anomalies
 UNUSUAL = 0.3  # unusual values of a feature that the prior counts like: at least one sample
 HEAVY_TAILED = 0.05  # samples that it counts like for each unit of excess kurtosis: variances of heavy tails are noisy
 MANY_FRESH = 0.1  # share of new features from which components relearn all that connects features
@@ -173,7 +174,8 @@ class Standardisation:
         expected = np.where(fresh, PRIOR_EXPECTS, np.where(frame.varies, before, 1.0))
         share = frame.unusual_share
         heavy = np.where(share > 0.5, HEAVY_TAILED * (frame.kurtosis - 1), 0.0)  # that of rare values says no more
-        weight = np.where(frame.varies, np.maximum(1.0, np.maximum(UNUSUAL / share, heavy)), LOCKED)
+        least = ANOMALY_SAMPLES if self.rule.reg_covar > 0 and not kind.couples_features else SAMPLES
+        weight = np.where(frame.varies, np.maximum(least, np.maximum(UNUSUAL / share, heavy)), LOCKED)
         added = np.zeros(len(share))
         if self.rule.reg_covar > 0:
             added = np.where(frame.varies, self.rule.reg_covar * _variances_within(main), 0.0)

@@ -37,7 +37,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
     mixture : StreamingGaussianMixture or None, default=None
         The mixture to learn with; None uses the defaults. A clone of it is fitted, as ``mixture_``: of a mixture that
         is fitted already only the parameters count. Instead of ``rule="natural"`` a detector learns with
-        ``Natural(reg_covar=0.05)`` (0.001 where covariances couple features): narrow components make good densities,
+        ``Natural(reg_covar=0.1)`` (0.001 where covariances couple features): narrow components make good densities,
         but rank anomalies poorly. To choose yourself, give the mixture a rule object.
     contamination : float, default=0.01
         Share of typical rows to flag, within (0, 0.5). If at least half of that share are evident outliers, the

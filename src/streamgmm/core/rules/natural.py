@@ -86,7 +86,8 @@ class Natural(Rule[NaturalState]):
         streams of images that bring something new while old data still count.
     reg_covar : float, default=0.0
         Added to the variances of components, as a share of the variance that each feature has within components, on
-        average (``scale="auto"``). Densities need none; anomalies are ranked better with 0.05.
+        average (``scale="auto"``). Densities need none; anomalies are ranked better with 0.1. Unless it is 0, the prior
+        on diagonal covariances also counts like ten samples instead of one.
 
     Examples
     --------
@@ -338,7 +339,7 @@ class Natural(Rule[NaturalState]):
         parameters.refresh()
 
 
-ANOMALY_RULE = Natural(reg_covar=0.05)
+ANOMALY_RULE = Natural(reg_covar=0.1)
 """What detectors learn with: narrow components make good densities, but rank anomalies poorly."""
 COUPLED_ANOMALY_RULE = Natural(reg_covar=0.001)
 """The same for covariances that couple features: what breaks a correlation shows in narrow directions."""
