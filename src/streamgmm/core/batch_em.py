@@ -60,7 +60,11 @@ class Fit:
     def blend(self, variances: Any, masses: Any) -> Any:
         """[E24] Variances with the prior."""
         expected, weight, added, smallest = self.prior.rows[:, : self.parameters.n_features].astype(np.float64)
-        return np.maximum((masses * variances + weight * expected) / (masses + weight) + added, smallest)
+        found = masses * variances
+        found += weight * expected
+        found /= masses + weight
+        found += added
+        return np.maximum(found, smallest, out=found)
 
     def refresh(self) -> None:
         """Set the covariances from moments and prior."""
@@ -170,17 +174,26 @@ def _apart(sheet: Sheet, fit: Fit, pairs: Pairs) -> Slopes:
     ratio, means, variances = fit.masses[component] / left, np.asarray(p.means, np.float64), fit.variances
     expected, weight, *_ = fit.prior.rows[:, : p.n_features].astype(np.float64)
     found, slopes = np.empty(len(row)), np.empty((len(row), p.n_features), np.float32)
-    size = max(1, PAIR_NUMBERS // p.n_features)
+    size, any_gaps = max(1, PAIR_NUMBERS // p.n_features), bool(np.isnan(z).any())
     for start in range(0, len(row), size):
         part = slice(start, start + size)
         away = z[row[part]] - means[component[part]]
-        known, away = ~np.isnan(away), np.nan_to_num(away)
+        gaps = np.isnan(away) if any_gaps else None
+        if gaps is not None:
+            away[gaps] = 0.0
         scale, rest = ratio[part, None], left[part, None]
-        spread = scale * (variances[component[part]] - own[part, None] / rest * away**2)
-        v = fit.blend(np.maximum(spread, 0), rest)
-        squares = (away * scale) ** 2 / v
-        found[part] = -0.5 * ((np.log(2 * np.pi * v) + squares) * known).sum(1)
-        slopes[part] = 0.5 * (squares - 1) * known / v * (weight * expected / (rest + weight))
+        squares = np.square(away, out=away)
+        spread = scale * (variances[component[part]] - own[part, None] / rest * squares)
+        v = fit.blend(np.maximum(spread, 0, out=spread), rest)
+        squares *= scale**2
+        squares /= v
+        terms, slope = np.log(2 * np.pi * v), 0.5 * (squares - 1)
+        terms += squares
+        slope *= weight * expected / (rest + weight)
+        slope /= v
+        if gaps is not None:
+            terms[gaps] = slope[gaps] = 0.0
+        found[part], slopes[part] = -0.5 * terms.sum(1), slope
     return Slopes(found, slopes)
 
 
