@@ -243,7 +243,7 @@ def test_glyphs_resume() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("nothing.csv", "does not exist; expected a .npy"), ("kind.xyz", "has an unknown format")]
+    ("text", "problem"), [("nothing.csv", "does not exist; expected a .csv"), ("kind.xyz", "has an unknown format")]
 )
 def test_unknown_sources(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "kind.xyz").write_text("1,2\n")

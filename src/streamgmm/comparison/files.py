@@ -15,6 +15,7 @@ from streamgmm.errors import SourceError
 from streamgmm.sources import open_source
 from streamgmm.sources.line_parser import MISSING_VALUES
 from streamgmm.sources.numpy_files import read_arrays
+from streamgmm.sources.separators import decimal_point, find_separator
 
 INSPECTED = 1000  # lines that decide which columns hold numbers
 ROWS_PER_CLASS = 5  # on average; labels with fewer are no classes
@@ -75,7 +76,7 @@ def _with_labels(
 
 
 def _from_source(path: Path, label: str | None) -> SampleSet:
-    columns, texts = _columns_of_numbers(path, label) if path.suffix.lower() == ".csv" else (None, [])
+    columns, texts = _columns_of_numbers(path, label) if path.suffix.lower() in (".csv", ".tsv") else (None, [])
     source = open_source(str(path), columns=columns, id_column=label, skip_bad=True, missing=True)
     parts: list[npt.NDArray[Any]] = []
     classes: list[Any] = []
@@ -99,18 +100,23 @@ def _from_source(path: Path, label: str | None) -> SampleSet:
 def _columns_of_numbers(path: Path, label: str | None) -> tuple[list[str], list[str]]:
     """Return the columns of a CSV file that hold numbers, and those that hold text, but for the classes."""
     with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
-        lines = [[f.strip() for f in line] for line in islice(csv.reader(file), INSPECTED) if line]
+        separator = find_separator(next((line for line in file if line.strip()), ""))
+        file.seek(0)
+        read = csv.reader(file, delimiter=separator)
+        lines = [[f.strip() for f in line] for line in islice(read, INSPECTED) if line]
     if not lines:
         raise SourceError(f"{path.name} is empty; expected rows of numbers.")
     width = len(lines[0])
     body = [line for line in lines[1:] if len(line) == width]
+    if separator == ";":
+        body = [[decimal_point(field) for field in line] for line in body]
     texts = {i for i in range(width) if not _are_numbers([line[i] for line in body or lines])}
     heading = any(i not in texts and not _are_numbers([f]) for i, f in enumerate(lines[0]))
     unique = heading and len(set(lines[0])) == width
     names = lines[0] if unique else [str(i) for i in range(width)]
     place = lines[0].index(label) if heading and label in lines[0] else None
     if len(texts) == width:
-        raise SourceError(f"{path.name} has no column of numbers; expected at least one, and commas between columns.")
+        raise SourceError(f"{path.name} has no column of numbers; expected at least one.")
     features = [(i, name) for i, name in enumerate(names) if i != place and name != label]
     return [n for i, n in features if i not in texts], [n for i, n in features if i in texts]
 

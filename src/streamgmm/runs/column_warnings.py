@@ -1,32 +1,46 @@
-"""Warnings about columns of a source of which nothing is learned."""
+"""Warnings about columns of a source that are not what a model can learn from."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.errors import DataWarning
+from streamgmm.errors import DataWarning, Remedy
 from streamgmm.sources import Source
 
 MOST_NAMED = 5
+FEWEST_ROWS = 100  # that show whether a column only grows
 
 
-def warn_of_text(source: Source, names: list[str]) -> None:
-    """Name columns that are left out because they hold no numbers.
+def warn_of_columns(source: Source, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> None:
+    """Name columns that are left out because they hold no numbers, and features that grow from row to row.
+
+    Numbers of rows and times are such features: whatever comes later lies outside of all that was learned.
 
     Parameters
     ----------
     source : Source
         The source.
-    names : list of str
-        The columns; none give no warning.
+    rows : array of shape (N, D)
+        The first rows that are learned.
+    numbers : array of shape (N,)
+        Their numbers in the source.
     """
-    if names:
-        hold = "they hold" if len(names) > 1 else "it holds"
-        message = f"{', '.join(map(repr, names))} of {source.name} left out: {hold} no numbers."
+    if left_out := source.left_out:
+        hold = "they hold" if len(left_out) > 1 else "it holds"
+        message = f"{', '.join(map(repr, left_out))} of {source.name} left out: {hold} no numbers."
         warnings.warn(DataWarning(message), stacklevel=3)
+    if source.feature_names is None or len(rows) < FEWEST_ROWS:
+        return
+    in_order = rows[np.argsort(numbers, kind="stable")]
+    grows = np.all(in_order[1:] > in_order[:-1], axis=0).tolist()
+    growing = [name for name, yes in zip(source.feature_names, grows, strict=False) if yes]
+    if growing:
+        message = f"{growing[0]!r} of {source.name} grows from row to row, so all later rows will look strange."
+        warnings.warn(DataWarning(message, Remedy.NAME_ID, Remedy.CHOOSE_COLUMNS), stacklevel=3)
 
 
 def warn_of_empty_features(source: Source, names: list[str] | None, empty: npt.NDArray[np.bool_] | None) -> None:

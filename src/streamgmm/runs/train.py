@@ -21,7 +21,7 @@ from streamgmm.monitoring import Monitor
 from streamgmm.monitoring.strangest import short_id
 from streamgmm.native import Steps
 from streamgmm.runs.absence import Absence
-from streamgmm.runs.column_warnings import warn_of_empty_features, warn_of_text
+from streamgmm.runs.column_warnings import warn_of_columns, warn_of_empty_features
 from streamgmm.runs.event_log import BAD_TOGETHER, EventLog, LearnedRows
 from streamgmm.runs.observer import Observer, as_floats
 from streamgmm.runs.options import RunOptions
@@ -290,7 +290,7 @@ class TrainingRun(SourceReader):
         if self.scaling is not None:
             dtype = float_type(rows) if self.trainer is None else self.trainer.dtype
             rows, factor = self.scaling.apply(as_floats(rows, factor), dtype), 1.0
-        trainer = self.trainer or self._start(rows, factor)
+        trainer = self.trainer or self._start(rows, numbers, factor)
         if self.options.missing == "learn" and (self._without_values is None or self._without_values.any()):
             empty = np.isnan(rows).all(0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.bool_)
             self._without_values = empty if self._without_values is None else self._without_values & empty
@@ -315,7 +315,7 @@ class TrainingRun(SourceReader):
             self._log.write_checks(checks, learned, trainer.schedule.sigma_min, shuffled=shuffled)
             start = block.stop
 
-    def _start(self, rows: npt.NDArray[Any], factor: float) -> Trainer:
+    def _start(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> Trainer:
         """Start the training with rows like these."""
         dtype = float_type(rows)
         if self._settings.scale == "none":
@@ -324,7 +324,7 @@ class TrainingRun(SourceReader):
         self.trainer = Trainer(self._settings, rows.shape[1], dtype, engine=self._engine, seed=self.options.seed)
         self.record.left_out, self.record.heading = list(self.source.left_out), self.source.heading
         self._log_source("start", self.trainer)
-        warn_of_text(self.source, self.record.left_out)
+        warn_of_columns(self.source, rows, numbers)
         return self.trainer
 
     def _log_source(self, kind: str, trainer: Trainer) -> None:

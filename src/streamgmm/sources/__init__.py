@@ -45,7 +45,7 @@ __all__ = [
     "without_secrets",
 ]
 
-_FILES = "a .npy, .npz, .csv, .ndjson, .parquet or .arrow file (text also .gz), a folder of such files or of images"
+_FILES = "a .csv, .tsv, .ndjson, .parquet, .arrow, .npy or .npz file (text also .gz), a folder of such files or images"
 _BROKERS = "kafka://host:port/topic, redis://host:port/stream, mqtt://host:port/topic/#"
 _KINDS = f"{_FILES}, '-', {_BROKERS}, glyphs:A-J, or drift:sudden:5000:FIRST|SECOND"
 
@@ -172,7 +172,7 @@ def _open_file(path: File, options: ReadOptions) -> Source:
     suffix = (Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix).lower()
     if suffix in (".npy", ".npz"):
         _refuse_columns(path.name, options)
-    if suffix == ".csv":
+    if suffix in (".csv", ".tsv"):
         return LineSource(path, CsvParser, options)
     if suffix in (".ndjson", ".jsonl"):
         return LineSource(path, JsonParser, options)

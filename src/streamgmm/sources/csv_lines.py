@@ -1,8 +1,9 @@
-"""CSV: comma-separated numbers, with or without a heading."""
+"""CSV: numbers separated by commas, semicolons or tabs, with or without a heading."""
 
 from __future__ import annotations
 
 import csv
+import warnings
 from collections import Counter
 from contextlib import suppress
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.errors import Remedy, SourceError
+from streamgmm.errors import DataWarning, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, has_no_number, is_number, parse_number
+from streamgmm.sources.selection import require_columns
+from streamgmm.sources.separators import decimal_point, find_separator
 
 FEW_LINES = 5  # which are parsed faster one by one
 LONGEST_PLAIN = 100_000  # characters of a line that is split without asking how long its fields are
@@ -20,6 +23,8 @@ LONGEST_PLAIN = 100_000  # characters of a line that is split without asking how
 
 class CsvParser(LineParser):
     """Parse lines of CSV. Columns in which the first rows have no number are left out, unless features are chosen.
+
+    The first line decides what separates columns. Where semicolons do, numbers may have decimal commas.
 
     Parameters
     ----------
@@ -32,6 +37,7 @@ class CsvParser(LineParser):
     def __init__(self, source: str, options: ReadOptions) -> None:
         super().__init__(source, options)
         self._model_features: list[str] | None = None
+        self._separator, self._warns_of_commas = ",", True
         self._places: list[int] = []  # where the features are in a line
         self._id_place: int | None = None
         self._ignores_columns = options.columns is not None  # whether lines may have columns that are not used
@@ -41,7 +47,8 @@ class CsvParser(LineParser):
         self._model_features = names
 
     def read_heading(self, line: bytes) -> bool:
-        fields = [f.strip() for f in _split(line)]
+        self._separator = find_separator(_decoded(line))
+        fields = [f.strip() for f in self._split(line)]
         numbers = [str(i) for i in range(len(fields))]
         assumed = self._fits_heading(fields)
         is_heading = not assumed and self._is_heading(fields, numbers)
@@ -54,7 +61,8 @@ class CsvParser(LineParser):
         places = {n: i for i, n in enumerate(unique)}
         if self.options.columns is not None:
             self._places = [self._find(n, names) for n in self.options.columns]
-        elif named and self._model_features is not None and places.keys() >= set(self._model_features):
+        elif named and self._model_features is not None:
+            require_columns(unique, self._model_features, self.source)
             self._places = [places[n] for n in self._model_features]
             self._ignores_columns = len(names) > self._n_fields
         else:
@@ -71,13 +79,21 @@ class CsvParser(LineParser):
         names = _make_unique(self.heading)
         features = [f for f, n in zip(fields, names, strict=True) if n in self._model_features]
         known = [f for f in features if f not in MISSING_VALUES]
-        return fields != self.heading and len(features) == len(self._model_features) and all(map(_is_number, known))
+        return (
+            fields != self.heading and len(features) == len(self._model_features) and all(map(self._is_number, known))
+        )
 
     def chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
         if not self._knows_numbers and self.feature_names is not None:
             if self._model_features is None and self.parse_many(lines) is None:
                 self._leave_out_text(lines)
             self._knows_numbers = True
+        if self._separator == ";" and self._warns_of_commas and any(b"," in line for line in lines):
+            self._warns_of_commas = False
+            message = (
+                f"commas in numbers of {self.source} are read as decimal points, because semicolons separate columns."
+            )
+            warnings.warn(DataWarning(message), stacklevel=2)
         return super().chunk(lines, first, position)
 
     def _leave_out_text(self, lines: list[bytes]) -> None:
@@ -85,10 +101,10 @@ class CsvParser(LineParser):
         rows = []
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
-                rows.append(_split(line))
+                rows.append(self._split(line))
         rows = [row for row in rows if len(row) == self._n_fields]
         names = self.feature_names or []
-        text = {i for i in self._places if has_no_number(row[i] for row in rows)}
+        text = {i for i in self._places if has_no_number(self._number(row[i]) for row in rows)}
         if not text:
             return
         if len(text) == len(self._places):
@@ -106,9 +122,11 @@ class CsvParser(LineParser):
         by_number = self.options.columns is not None and set(columns) <= set(numbers)
         checked = [int(c) for c in columns if by_number] or range(len(fields))
         if by_number and all(fields[i] == str(i) for i in checked):
-            return not all(_is_number(f) for f in fields)  # the names of these columns are their numbers
+            return not all(self._is_number(f) for f in fields)  # the names of these columns are their numbers
         id_column = self.options.id_column
-        return not all(_is_number(fields[i]) or fields[i] in MISSING_VALUES or str(i) == id_column for i in checked)
+        return not all(
+            self._is_number(fields[i]) or fields[i] in MISSING_VALUES or str(i) == id_column for i in checked
+        )
 
     def _find(self, name: str, names: list[str]) -> int:
         """Return the place of a column, by name or by number."""
@@ -125,22 +143,32 @@ class CsvParser(LineParser):
         return len(self._places) + (self._id_place is not None)
 
     def parse(self, line: bytes) -> tuple[list[float], Any]:
-        fields = _split(line)
+        fields = self._split(line)
         last = max([*self._places, self._id_place or 0])
         if len(fields) <= last or not (self._ignores_columns or len(fields) == self._n_fields):
-            raise LineError(f"has {len(fields)} columns; expected {self._n_fields}", Remedy.CHOOSE_COLUMNS)
+            if line.count(b'"') % 2:
+                raise LineError("has a quoted field that does not end on its line; expected one row per line")
+            plural = "s" if len(fields) != 1 else ""
+            raise LineError(f"has {len(fields)} column{plural}; expected {self._n_fields}", Remedy.CHOOSE_COLUMNS)
         key = None if self._id_place is None else fields[self._id_place]
+        chosen = [self._number(fields[i]) for i in self._places]
         try:
-            return [float(fields[i]) for i in self._places], key
+            return list(map(float, chosen)), key
         except ValueError:  # unlike most rows
             pass
         names = self.feature_names or self._places
         missing = self.options.missing
-        return [parse_number(fields[i], n, missing=missing) for i, n in zip(self._places, names, strict=True)], key
+        return [parse_number(value, n, missing=missing) for value, n in zip(chosen, names, strict=True)], key
 
     def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
         if len(lines) < FEW_LINES or any(b'"' in line for line in lines):
             return None  # quoted fields may contain commas
+        if self._separator != ",":
+            if any(b"," in line for line in lines):
+                if self._separator != ";":
+                    return None
+                lines = [line.replace(b",", b".") for line in lines]
+            lines = [line.replace(self._separator.encode(), b",") for line in lines]
         if self.arrow is not None and (self._ignores_columns or lines[0].count(b",") + 1 == self._n_fields):
             rows = self.arrow.csv(lines, self._places)
             if rows is not None:
@@ -152,17 +180,28 @@ class CsvParser(LineParser):
         same_width = self._ignores_columns or all(line.count(b",") + 1 == self._n_fields for line in lines)
         return rows if len(rows) == len(lines) and same_width else None
 
-
-def _split(line: bytes) -> list[str]:
-    try:
-        text = line.decode("utf8").rstrip("\r\n")
+    def _split(self, line: bytes) -> list[str]:
+        text = _decoded(line).rstrip("\r\n")
         if '"' not in text and "\r" not in text and 0 < len(text) <= LONGEST_PLAIN:
-            return text.split(",")
-        return next(csv.reader([text]), [])
+            return text.split(self._separator)
+        try:
+            return next(csv.reader([text], delimiter=self._separator), [])
+        except csv.Error as problem:
+            raise LineError(f"is not CSV ({problem!s:.80})") from None
+
+    def _number(self, field: str) -> str:
+        """Return the text of a number with a decimal point."""
+        return decimal_point(field) if self._separator == ";" else field
+
+    def _is_number(self, field: str) -> bool:
+        return is_number(self._number(field)) or not field.strip()
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode("utf8")
     except UnicodeDecodeError:
         raise LineError("is not UTF-8") from None
-    except csv.Error as problem:
-        raise LineError(f"is not CSV ({problem!s:.80})") from None
 
 
 def _make_unique(names: list[str]) -> list[str]:
@@ -172,7 +211,3 @@ def _make_unique(names: list[str]) -> list[str]:
         unique.append(f"{name}.{seen[name]}" if seen[name] else name)
         seen[name] += 1
     return unique
-
-
-def _is_number(text: str) -> bool:
-    return is_number(text) or not text.strip()

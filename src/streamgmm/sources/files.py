@@ -14,7 +14,7 @@ from streamgmm.sources.seekable import Blocks, Numbers, Range, SeekableSource
 from streamgmm.sources.selection import select_columns
 from streamgmm.storage.schema import COUNT, anything, optional, record
 
-TABLES = (".parquet", ".csv", ".ndjson", ".jsonl", ".npy", ".arrow", ".feather")
+TABLES = (".parquet", ".csv", ".tsv", ".ndjson", ".jsonl", ".npy", ".arrow", ".feather")
 OPEN_FILES = 16
 
 

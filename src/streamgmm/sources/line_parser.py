@@ -197,7 +197,7 @@ def parse_number(value: Any, column: object, *, missing: bool) -> float:
     if isinstance(value, list | dict):  # not quoted: it may be nested too deeply to print
         kind = "an array" if isinstance(value, list) else "an object"
         raise LineError(f"has {kind} in column {column}; expected a number", Remedy.CHOOSE_COLUMNS)
-    if isinstance(value, bool) or value is None or value == "":
+    if isinstance(value, bool) or value is None or (isinstance(value, str) and value in MISSING_VALUES):
         raise LineError(f"has no number in column {column}", Remedy.ALLOW_MISSING, Remedy.CHOOSE_COLUMNS)
     try:
         return float(value)

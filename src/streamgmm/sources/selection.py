@@ -31,12 +31,27 @@ def select_columns(
     """
     if names is None or wanted is None or names == wanted:
         return rows
+    require_columns(names, wanted, source)
+    return rows[:, [names.index(n) for n in wanted]]
+
+
+def require_columns(names: list[str], wanted: list[str], source: str) -> None:
+    """Raise ``SourceError`` unless a source has all features of a model.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of the columns of the source.
+    wanted : list of str
+        Names of the features of the model.
+    source : str
+        Name of the source.
+    """
     absent = [n for n in wanted if n not in names]
     if absent:
         raise SourceError(
             f"{source} has no column {absent[0]!r}, a feature of the model; it has {', '.join(names[:20])}."
         )
-    return rows[:, [names.index(n) for n in wanted]]
 
 
 def drop_unfit(chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool) -> Chunk:
