@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,22 @@ def test_responsibilities_are_features(model: DeepStreamingMixture, letters: tup
     features = model.transform(images[2000:], layer=0)
     classifier = SGDClassifier(random_state=0).fit(features[:1000], labels[2000:3000])
     assert classifier.score(features[1000:], labels[3000:]) > 0.75
+
+
+def test_responsibilities_as_a_data_frame(model: DeepStreamingMixture, letters: tuple[np.ndarray, np.ndarray]) -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    plain = model.transform(letters[0][:5])
+    copy = pickle.loads(pickle.dumps(model)).set_output(transform="pandas")
+    frame = copy.transform(letters[0][:5])
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == list(model.get_feature_names_out())
+    np.testing.assert_array_equal(frame, plain)
+
+
+def test_layers_that_do_not_exist_are_refused(model: DeepStreamingMixture) -> None:
+    for ask in (model.mixture, model.prototypes):
+        with pytest.raises(ValueError, match="layer is 9; there are 2 mixtures, numbered from 0"):
+            ask(9)
 
 
 def test_prototypes_are_pictures(model: DeepStreamingMixture) -> None:

@@ -17,7 +17,7 @@ from streamgmm.core.scaling import Scaling
 from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import Serial
-from streamgmm.plots.labels import id_ticks, row_name, short_labels
+from streamgmm.plots.labels import id_ticks, row_name, short_labels, short_numbers
 from streamgmm.plots.shares import flagged_shares
 from streamgmm.storage import SavedModel
 from streamgmm.storage.events import record
@@ -128,3 +128,58 @@ def test_the_mixture_of_a_scaled_run_is_in_the_units_of_the_source() -> None:
     np.testing.assert_allclose(mixture.means, scaling.invert(trainer.mixture.means))
     volume = np.log(scaling.factor).sum()
     np.testing.assert_allclose(mixture.log_prob(rows), trainer.mixture.log_prob(scaled) + volume)
+
+
+class FromTable:
+    """A fitted estimator that knows the names of its columns."""
+
+    def __init__(self, mixture: Mixture, names: list[str]) -> None:
+        self.mixture_, self.feature_names_in_ = mixture, np.array(names, dtype=object)
+
+
+class TestNamesOfColumns:
+    def test_an_estimator_brings_them(self, mixture: Mixture) -> None:
+        model = FromTable(mixture, NAMES)
+        assert written(plots.centroids(model)) == written(plots.centroids(mixture, names=NAMES))
+        assert written(plots.deviations(model)) == written(plots.deviations(mixture, names=NAMES))
+        assert written(plots.samples(model, 3)) == written(plots.samples(mixture, 3, names=NAMES))
+        assert [ax.get_ylabel() for ax in plots.density(model).axes] == ["$flow$", "density"]
+
+    def test_a_shape_or_names_of_pixels_draw_panels(self, mixture: Mixture) -> None:
+        assert len(plots.centroids(FromTable(mixture, NAMES), shape=(2,)).axes) == 2
+        pixels = Mixture.from_parameters([0.5, 0.5], np.zeros((2, 64)), np.ones((2, 64)))
+        assert len(plots.centroids(FromTable(pixels, [f"pixel{i}" for i in range(64)])).axes) == 2
+
+    def test_a_density_has_those_of_its_features(self) -> None:
+        three = Mixture.from_parameters([1.0], np.zeros((1, 3)), np.ones((1, 3)))
+        for names in (["a", "b", "c"], ["a", "c"]):
+            ax = plots.density(three, 0, 2, names=names).axes[0]
+            assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "c")
+        with pytest.raises(ValueError, match="names has 4 entries; expected 3, or 2 for the axes"):
+            plots.density(three, 0, 2, names=list("abcd"))
+
+    def test_samples_need_as_many(self, mixture: Mixture) -> None:
+        with pytest.raises(ValueError, match="names has 1 entries; expected 2"):
+            plots.samples(mixture, 3, names=["a"])
+
+
+def test_explanations_of_rows_without_names(mixture: Mixture) -> None:
+    figure = plots.explanations(mixture.explain([[1013.0, 0.4], [2110.0, 82.0]]))
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["row 0", "row 1"]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ((91.4, 47.5, 52.6), ["91.4", "47.5", "52.6"]),
+        ((50.08, 49.98, 50.02), ["50.08", "49.98", "50.02"]),
+        ((101325.4, 101325.1, 101325.2), ["101,325.4", "101,325.1", "101,325.2"]),
+        ((1.3e6, 1.1e6, 1.2e6), ["1.3e6", "1.1e6", "1.2e6"]),
+        ((2.0, 2.0, 3.0), ["2", "2", "3"]),
+        ((float("nan"), 1.0001, 1.0002), ["–", "1.0001", "1.0002"]),
+    ],
+)
+def test_a_value_can_be_told_from_its_usual_range(values: tuple[float, ...], texts: list[str]) -> None:
+    assert short_numbers(values) == texts
+    text = written(plots.explanations([[Reason("f", 0.5, values[0], 0.0, values[1], values[2])]]))[2]
+    assert text == [f"{texts[0]} (usual: {texts[1]} to {texts[2]})"]

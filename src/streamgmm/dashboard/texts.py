@@ -12,7 +12,7 @@ from streamgmm.dashboard.alerts import Incident
 from streamgmm.dashboard.follower import Follower, Model
 from streamgmm.dashboard.stacks import StackState
 from streamgmm.dashboard.workers import worker_facts
-from streamgmm.plots.labels import row_name, short_number, short_text
+from streamgmm.plots.labels import row_name, short_number, short_numbers, short_text
 
 COLUMNS = "value, usual range and share of each reason"
 MOST_DETAILS = 14  # features of a component that are listed
@@ -30,9 +30,9 @@ def reasons_html(reasons: Sequence[Reason]) -> str:
     for reason in reasons:
         name = short_text(reason.feature if isinstance(reason.feature, str) else f"feature {reason.feature}")
         width = 100 * min(1.0, max(0.0, reason.share)) if isfinite(reason.share) else 0.0
-        usual = f"{short_number(reason.low)} to {short_number(reason.high)}"
+        value, low, high = short_numbers((reason.value, reason.low, reason.high))
         lines.append(
-            f"<tr><th>{escape(name)}</th><td><b>{short_number(reason.value)}</b></td><td>{usual}</td>"
+            f"<tr><th>{escape(name)}</th><td><b>{value}</b></td><td>{low} to {high}</td>"
             f"<td class='share' title='{width:.0f} % of the strangeness'><i style='width:{width:.0f}%'></i></td></tr>"
         )
     return f"<table>{''.join(lines)}</table>" if lines else ""
@@ -131,7 +131,8 @@ def facts_html(follower: Follower) -> str:
         facts |= _stack_facts(model.stack)
     elif model is not None:
         facts["model"] = f"{len(model.means)} components, {model.means.shape[1]:,} features"
-        facts["scaling"] = model.scaling
+        if model.scaling != "none":
+            facts["scaling"] = model.scaling
     if last:
         facts["samples"] = f"{last['samples']:,}"
         seconds = last.get("seconds")

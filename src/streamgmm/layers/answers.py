@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array
 
@@ -20,8 +21,11 @@ from streamgmm.layers.stack import Stack
 from streamgmm.native import Floats
 
 
-class FittedStack:
-    """Answers of an estimator that keeps its training in ``_stack``."""
+class FittedStack(TransformerMixin):
+    """Answers of an estimator that keeps its training in ``_stack``.
+
+    A transformer here, where ``transform`` is: scikit-learn applies ``set_output`` to methods of the class itself.
+    """
 
     shape: tuple[int, ...]
     random_state: Any
@@ -64,9 +68,7 @@ class FittedStack:
             Number of the mixture, from the bottom; -1 is the top.
         """
         stack = self._fitted
-        if not -len(stack.levels) <= layer < len(stack.levels):
-            raise ValueError(f"layer is {layer}; there are {len(stack.levels)} mixtures, numbered from 0.")
-        number = layer % len(stack.levels)
+        number = _layer_number(layer, len(stack.levels))
         if not stack.levels[number].begun:
             self._complete()
         images = self._check_images(X)
@@ -160,7 +162,8 @@ class FittedStack:
         position : int, default=0
             Number of the position, if each has a mixture of its own.
         """
-        return self._fitted.levels[layer].trainers[position].mixture.copy()
+        levels = self._fitted.levels
+        return levels[_layer_number(layer, len(levels))].trainers[position].mixture.copy()
 
     def prototypes(self, layer: int = -1) -> Floats:
         """Return what each component of a mixture expects to see, in pixels: (K, height, width, channels).
@@ -174,7 +177,7 @@ class FittedStack:
             Number of the mixture, from the bottom; -1 is the top.
         """
         stack = self._fitted
-        number = range(len(stack.levels))[layer]
+        number = _layer_number(layer, len(stack.levels))
         return downward.prototypes(stack if stack.levels[number].begun else self._complete(), number)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -225,6 +228,13 @@ class FittedStack:
     def _as_images(self, rows: npt.NDArray[Any]) -> Images:
         stage = self._fitted.levels[0].stage
         return rows.reshape(-1, *stage.shape)
+
+
+def _layer_number(layer: int, count: int) -> int:
+    """Return the number of a layer from the bottom; raise unless there is one."""
+    if not -count <= layer < count:
+        raise ValueError(f"layer is {layer}; there are {count} mixtures, numbered from 0.")
+    return layer % count
 
 
 def is_plain(stack: Stack) -> bool:

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 LONGEST, LONGEST_LABEL = 60, 14  # characters of a name or an id, and of a label of an axis
+MOST_DIGITS = 9  # of numbers that are nearly equal
 APART = 0.12  # of the axis, between two labels
 FORMS = (  # the first whose span is exceeded
     (timedelta(days=300), "%Y-%m-%d"),
@@ -93,13 +94,36 @@ def short_number(value: float) -> str:
     Examples
     --------
     >>> short_number(-1234.5), short_number(0.012345), short_number(-3e20), short_number(float("nan"))
-    ('-1,234', '0.0123', '-3e+20', '–')
+    ('-1,234', '0.0123', '-3e20', '–')
     """
     if not isfinite(value):
         return "–"
     if abs(value) >= 1e6:
-        return f"{value:.0e}"
+        mantissa, exponent = f"{value:.2e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def short_numbers(values: Sequence[float]) -> list[str]:
+    """Format numbers that are compared, with as many digits as tell them apart.
+
+    Parameters
+    ----------
+    values : sequence of float
+        The numbers.
+
+    Examples
+    --------
+    >>> short_numbers([91.4, 47.5, 52.6]), short_numbers([50.08, 49.98, 50.02])
+    (['91.4', '47.5', '52.6'], ['50.08', '49.98', '50.02'])
+    """
+    texts = [short_number(value) for value in values]
+    finite = [value for value in values if isfinite(value)]
+    for digits in range(4, MOST_DIGITS + 1):
+        if len(set(texts)) >= len(set(finite)) + (len(finite) < len(values)):
+            break
+        texts = [f"{value:,.{digits}g}" if isfinite(value) else "–" for value in values]
+    return texts
 
 
 def short_text(value: object) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from streamgmm.core.grid import Grid, torus
 from streamgmm.core.mixture import Mixture
 from streamgmm.native import Floats
-from streamgmm.plots.canvas import TITLE_WIDTH, draw_table, draw_vector, empty_figure
+from streamgmm.plots.canvas import TITLE_WIDTH, draw_table, draw_vector, empty_figure, image_shape
 from streamgmm.plots.labels import short_text
 
 if TYPE_CHECKING:
@@ -49,6 +49,16 @@ def grid_of(model: Mixture | Fitted) -> Grid:
     return torus(mixture_of(model).n_components)
 
 
+def names_of(model: Mixture | Fitted) -> list[str] | None:
+    """Return the names of the columns that an estimator was trained on; None if they have none or are pixels."""
+    inner: Mixture | Fitted | None = model
+    while inner is not None:
+        if (names := getattr(inner, "feature_names_in_", None)) is not None:
+            return None if image_shape(len(names), names) else list(names)
+        inner = getattr(inner, "mixture_", None)
+    return None
+
+
 def centroids(
     model: Mixture | Fitted,
     grid: Grid | None = None,
@@ -66,7 +76,8 @@ def centroids(
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it. One number draws lines.
     names : sequence of str or None, default=None
-        Names of the features: draws a table with these columns instead.
+        Names of the features: draws a table with these columns instead. None takes those of the estimator, unless
+        a shape is given.
 
     Returns
     -------
@@ -74,6 +85,7 @@ def centroids(
         One panel per component, or one table of the components by descending weight.
     """
     mixture = mixture_of(model)
+    names = names_of(model) if names is None and shape is None else names
     if names is not None:
         return _by_weight(mixture, mixture.means, "means", names)
     return draw_on_grid(mixture, mixture.means, "means", grid or grid_of(model), shape)
@@ -96,7 +108,8 @@ def deviations(
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it. One number draws lines.
     names : sequence of str or None, default=None
-        Names of the features: draws a table with these columns instead.
+        Names of the features: draws a table with these columns instead. None takes those of the estimator, unless
+        a shape is given.
 
     Returns
     -------
@@ -105,6 +118,7 @@ def deviations(
     """
     mixture = mixture_of(model)
     rows = np.sqrt(mixture.variances)
+    names = names_of(model) if names is None and shape is None else names
     if names is not None:
         return _by_weight(mixture, rows, "standard deviations", names)
     return draw_on_grid(mixture, rows, "standard deviations", grid or grid_of(model), shape)
@@ -112,12 +126,16 @@ def deviations(
 
 def _by_weight(mixture: Mixture, rows: Floats, what: str, names: Sequence[str]) -> Figure:
     """Draw a table of the heaviest components."""
-    if len(names) != mixture.n_features:
-        raise ValueError(f"names has {len(names)} entries; expected {mixture.n_features}, one for each feature.")
+    _check_names(names, mixture)
     order = np.argsort(-mixture.weights, kind="stable")[:MOST_LINES]
     labels = [f"{k}: {100 * mixture.weights[k]:.1f} %" for k in order]
     title = f"{what} of {len(order)} components, with their weights"
     return draw_table(rows[order], names, labels, title)
+
+
+def _check_names(names: Sequence[str], mixture: Mixture) -> None:
+    if len(names) != mixture.n_features:
+        raise ValueError(f"names has {len(names)} entries; expected {mixture.n_features}, one for each feature.")
 
 
 def draw_on_grid(mixture: Mixture, rows: Floats, what: str, grid: Grid, shape: Sequence[int] | None) -> Figure:
@@ -152,15 +170,19 @@ def samples(
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it. One number draws lines.
     names : sequence of str or None, default=None
-        Names of the features: draws a table with these columns instead.
+        Names of the features: draws a table with these columns instead. None takes those of the estimator, unless
+        a shape is given.
 
     Returns
     -------
     Figure
         One panel per sample, or one table.
     """
-    drawn, components = mixture_of(model).sample(n, seed)
+    mixture = mixture_of(model)
+    drawn, components = mixture.sample(n, seed)
+    names = names_of(model) if names is None and shape is None else names
     if names is not None:
+        _check_names(names, mixture)
         labels = [f"from {k}" for k in components[:MOST_LINES]]
         title = f"{len(labels)} samples drawn from the model, with their components"
         return draw_table(drawn[:MOST_LINES], names, labels, title)
@@ -238,7 +260,7 @@ def density(model: Mixture | Fitted, first: int = 0, second: int = 1, names: Seq
     second : int, default=1
         Number of the feature along y.
     names : sequence of str or None, default=None
-        Labels of the two axes; None labels them with the numbers of the features.
+        Names of all features, or of these two; None takes those of the estimator, or numbers.
 
     Returns
     -------
@@ -252,6 +274,12 @@ def density(model: Mixture | Fitted, first: int = 0, second: int = 1, names: Seq
         raise ValueError(
             f"features are {first} and {second}; expected two different ones out of {mixture.n_features}, from 0."
         )
+    names = names_of(model) if names is None else names
+    if names is None:
+        names = [f"feature {i}" for i in (first, second)]
+    if len(names) not in (2, mixture.n_features):
+        raise ValueError(f"names has {len(names)} entries; expected {mixture.n_features}, or 2 for the axes.")
+    labels = names if len(names) == 2 else [names[first], names[second]]
     marginal = mixture.marginal([first, second])
     means, deviation = marginal.means, np.sqrt(marginal.variances)
     heavy = marginal.weights > 0.1 / marginal.n_components
@@ -271,7 +299,6 @@ def density(model: Mixture | Fitted, first: int = 0, second: int = 1, names: Seq
         width, height = 2 * np.sqrt(np.maximum(variances, 0))
         angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
         ax.add_patch(Ellipse(tuple(means[k]), width, height, angle=angle, fill=False, color="white", linewidth=0.7))
-    labels = [short_text(name) for name in names or [f"feature {i}" for i in (first, second)]]
-    ax.set_xlabel(labels[0], parse_math=False)
-    ax.set_ylabel(labels[1], parse_math=False)
+    ax.set_xlabel(short_text(labels[0]), parse_math=False)
+    ax.set_ylabel(short_text(labels[1]), parse_math=False)
     return figure
