@@ -158,6 +158,11 @@ class Control:
         self.usage = usage / total if total > 0 else np.full(len(usage), 1 / len(usage))
         self._wins, self._live = self._wins[components], None
 
+    def restart_usage(self, weights: npt.NDArray[np.float64]) -> None:
+        """Take weights as shares: components have moved, and what they won before says nothing any more."""
+        self.usage, self._live = weights.copy(), None
+        self._wins[:] = 0
+
     def facts(self) -> dict[str, Any]:
         """Return everything but tensors as plain data."""
         return {

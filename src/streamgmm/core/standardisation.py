@@ -239,6 +239,8 @@ class Standardisation:
         samples = self._frame.samples_of_rows(rows)
         done = self.rule.refine(main.state, main.parameters, samples, counts, self._bounds)
         self._add_variance(main)  # of what features vary within components at last
+        if done:
+            control.restart_usage(main.parameters.weights)
         return done
 
     def _add_variance(self, main: Replica) -> None:
