@@ -64,6 +64,18 @@ class TestConfig:
         assert json.loads(lines[0])["row"] == 0
         assert load_model(folder / "run" / MODEL).feature_names == ["a"]
 
+    def test_commands_share_a_file(self, folder: Path) -> None:
+        """The options of one outside of tables do not keep another from using it."""
+        (folder / "run.toml").write_text(
+            "components = 3\nhalf_life = 1e6\nkeep = 2\n[score]\nsamples = 7\njson = true\n"
+        )
+        streamgmm("train", "x.csv", "--config", "run.toml", "--out", "run", folder=folder)
+        scored = streamgmm("score", "run", "x.csv", "--config", "run.toml", folder=folder)
+        assert len(scored.stdout.splitlines()) == 7
+        (folder / "run.toml").write_text("components = 3\n[score]\nkeep = 2\n")
+        done = streamgmm("score", "run", "x.csv", "--config", "run.toml", folder=folder, fails=True)
+        assert "holds 'keep', which score does not know" in done.words
+
     @pytest.mark.parametrize(
         ("text", "message"),
         [

@@ -102,7 +102,7 @@ class TestOrder:
         assert "rows are learned in random order, through a buffer of 64 MB" in words
         assert "--shuffle no keeps their order" in words
         words = streamgmm("train", "x.npy", *small, "--half-life", "100", "--out", "b", folder=tmp_path).words
-        assert "rows are learned in their order: past rows are forgotten by a half-life" in words
+        assert "rows are learned in the order of the source: past rows are forgotten by a half-life" in words
         assert json.loads(
             streamgmm("train", "x.npy", *small, "--shuffle", "no", "--json", "--out", "c", folder=tmp_path).stdout
         )["shuffled"] is False  # fmt: skip
@@ -122,7 +122,8 @@ class TestOrder:
         streamgmm(*small, "--shuffle", "no", "--samples", "1000", folder=tmp_path)
         done = streamgmm(*small, "--resume", "--shuffle", "yes", folder=tmp_path, fails=True)
         assert "this run was started with --shuffle no" in done.words
-        assert "rows are learned in their order: as before" in streamgmm(*small, "--resume", folder=tmp_path).words
+        resumed = streamgmm(*small, "--resume", folder=tmp_path)
+        assert "rows are learned in the order of the source: as before" in resumed.words
 
 
 class TestPasses:

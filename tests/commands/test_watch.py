@@ -157,7 +157,7 @@ class TestAlerts:
         write(tmp_path / "log.csv", readings(60, 0))
         done = streamgmm("watch", "log.csv", "--out", "run", "--no-follow", "--id", "time", folder=tmp_path)
         assert done.stdout == ""
-        assert "no row was judged: annealing has not ended after 60 samples" in done.words
+        assert "no row was judged: annealing has not finished after 60 samples" in done.words
 
 
 class TestSameAlerts:

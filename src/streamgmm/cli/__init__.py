@@ -16,6 +16,8 @@ def main() -> None:
 
         print(streamgmm.__version__)
         return
+    if sys.stdout is None:  # closed, as by >&-: what is printed goes nowhere
+        sys.stdout = open(os.devnull, "w", encoding="utf8")  # noqa: SIM115
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, exit_at_once)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamgmm.cli import console
+from streamgmm.cli import INTERRUPTED, console
 from streamgmm.cli.console import CommandError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _run(plan: Plan, jobs: int, out: Path | None, as_json: bool) -> None:
                     write()
     except KeyboardInterrupt:
         console.complain(f"interrupted after {len(report.results):,} of {len(tasks):,} measurements")
-        raise
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         if report.results:
             write()

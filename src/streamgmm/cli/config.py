@@ -1,7 +1,8 @@
 """Options from a TOML file, and the settings of a run as such a file.
 
 Keys are the names of options without dashes at the front, and ``source``. They count as if they were typed before
-everything else on the command line. A table with the name of a command counts for that command only.
+everything else on the command line. A table with the name of a command counts for that command only. Outside of tables,
+keys that only other commands know are ignored, so that commands can share a file.
 """
 
 from __future__ import annotations
@@ -31,16 +32,18 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
         found = tomllib.loads(path.read_text(encoding="utf8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise CommandError(f"{path} is not TOML: {problem}.") from problem
-    commands = set() if context.parent is None else set(getattr(context.parent.command, "commands", ()))
+    commands: dict[str, Any] = {} if context.parent is None else getattr(context.parent.command, "commands", {})
     command = context.info_name or ""
     own = found.get(command, {})
     tables = {key for key, value in found.items() if isinstance(value, dict) and key in commands}
     if not isinstance(own, dict):
         raise CommandError(f"{command} is {own!r} in {path}; expected a table.")
     known = _parameters(context.command.params)
+    elsewhere = {name for other in commands.values() for name in _parameters(other.params)} - known.keys()
+    shared = {k: v for k, v in found.items() if k not in tables and k.replace("_", "-") not in elsewhere}
     context.default_map = {
         known[name].name or "": _typed(path, key, value, known[name])
-        for key, value in [*((k, v) for k, v in found.items() if k not in tables), *own.items()]
+        for key, value in [*shared.items(), *own.items()]
         if (name := _known_name(path, key, known, command))
     }
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +30,7 @@ def impute(
 ) -> None:
     """Fill in missing values with the values expected from the rest of the row.
 
-    Ids and all values that are present are kept.
+    Ids and all values that are present are kept. Columns of text other than the ids are left out, with a message.
 
     Examples:
 
@@ -49,10 +50,12 @@ def impute(
     def opened_source() -> Source:
         return open_source(source, id_column=id_column, skip_bad=bad_rows is BadRows.skip, missing=True)
 
-    others: list[str] = []
+    others: Sequence[str] = ()
+    left_out: Sequence[str] = ()
     if Path(source).is_file():  # which can be read twice
         with closing(opened_source()) as first:
             others = other_columns(saved, first)
+            left_out = first.left_out
     opened = opened_source()
     path = None if out is None or str(out) == "-" else out
     say_unused(context, as_json=None if path is None else "with --out, whose extension decides")
@@ -80,6 +83,6 @@ def impute(
             show(done, None)
     if path is not None:
         console.say(f"{done:,} rows completed into {path}.")
-    if opened.left_out:
-        console.say(f"left out, without numbers: {', '.join(opened.left_out)}")
+    if left_out := left_out or opened.left_out:
+        console.say(f"left out, without numbers: {', '.join(left_out)}")
     console.say_bad_rows(first_bad, skipped)

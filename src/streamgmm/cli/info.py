@@ -58,7 +58,8 @@ def _lines(known: dict[str, Any]) -> list[tuple[str, str]]:
         ("components", f"{known['components']} ({known['live_components']} live), covariance {kind}"),
         ("features", f"{known['features']}{_some(known['feature_names'], ': ')}"),
         ("learning", f"rule {known['rule']}, scale {known['scale']}, {memory}{', reheats' if known['reheat'] else ''}"),
-        ("missing", f"{gaps}; {known['dtype']}, {known['threads']} thread{'s' if known['threads'] > 1 else ''}"),
+        ("gaps", gaps),
+        ("computing", f"{known['dtype']}, {known['threads']} thread{'s' if known['threads'] > 1 else ''}"),
         ("seen", f"{known['samples']:,} samples, {known['rows_damped']:,} of them extreme; {state}"),
         ("threshold", f"unknown for {share}: {known['scores_known']:,} scores" if threshold is None
          else f"{threshold:.6g} nats flags at most {share} ({known['scores_known']:,} recent scores)"),
@@ -66,7 +67,7 @@ def _lines(known: dict[str, Any]) -> list[tuple[str, str]]:
     if run is None:
         return lines
     ended = "read to its end" if run["finished"] else "not yet at its end"
-    order = "in random order" if run["shuffled"] else "in its order"
+    order = "in random order" if run["shuffled"] else "in its own order"
     lines += [
         ("source", f"{run['source']}, {order}, {ended}"),
         ("rows", f"{run['bad'] or 0:,} bad, {run['missing'] or 0:,} missing; {run['drifts'] or 0:,} drifts"),

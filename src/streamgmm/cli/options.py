@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamgmm.cli import console, exit_at_once
+from streamgmm.cli import INTERRUPTED, console, exit_at_once
 from streamgmm.cli.console import CommandError
 
 if TYPE_CHECKING:
@@ -213,7 +213,12 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, quiet: bool = False, debug: bool = False, log_json: bool = False, **kwargs: Any) -> Any:
         console.quiet, console.debug, console.log_json = quiet, debug, log_json
         _load()
-        return command(*args, **kwargs)
+        try:
+            with console.warnings_as_lines():
+                return command(*args, **kwargs)
+        except KeyboardInterrupt:  # some versions of Typer say nothing
+            console.complain("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
 
     signature = inspect.signature(command, eval_str=True)
     more = [

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 TAKEN = ""
 ON_RESUME = {
     # what the model was built with
-    "components": "components have learned beside each other",
-    "rule": "the state of a rule means nothing to another one",
-    "scale": "everything learned is in the units that the scale chose",
-    "precision_max": "variances were limited by it from the start",
-    "seed": "the run has its random numbers from the start",
-    "jobs": "results depend on how many threads share the rows",
+    "components": "their number cannot change during training",
+    "rule": "one rule cannot use the state of another",
+    "scale": "everything learned so far is in its units",
+    "precision_max": "it has limited the variances from the start",
+    "seed": "it decided the random start",
+    "jobs": "results depend on the number of threads",
     "shuffle": "the position in the source depends on the order of rows",
-    "missing": "a model learns from gaps from its first row on, or never",
+    "missing": "a model learns from gaps from its first row or not at all",
     # how it adapts
     "half_life": TAKEN,
     "reheat": TAKEN,
@@ -57,8 +57,8 @@ ON_RESUME = {
     "address": TAKEN,
     "round_samples": TAKEN,
     # the form of components
-    "covariance": "covariances of one form say nothing about those of another",
-    "rank": "factors have been learned together",
+    "covariance": "covariances of one kind cannot become those of another",
+    "rank": "the number of factors cannot change during training",
 }
 """For each option that a run may be resumed with: the reason why a change is refused, or `TAKEN`."""
 

@@ -14,12 +14,19 @@ from streamgmm.cli.options import ModelPath, Shape, sample_shape, say_unused
 from streamgmm.cli.stacks import draw_images, samples_picture
 
 MOST_DRAWN = 1024
+STANDARD_OUTPUT = Path("-")
 
 
 def sample(
     context: typer.Context,
     model: ModelPath,
-    out: Annotated[Path, typer.Option(help="A picture (.png), or numbers (.csv, .ndjson, .npz; '-' prints CSV).")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="A picture (.png), or numbers (.csv, .ndjson, .npz); '-' prints CSV. [default: standard output]",
+            show_default=False,
+        ),
+    ] = STANDARD_OUTPUT,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of samples.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     shape: Shape = None,
@@ -59,7 +66,10 @@ def _sample_mixture(path: Path, out: Path, number: int, seed: int, shape: str | 
     if out.suffix == ".png":
         from streamgmm import plots
 
-        plots.samples(mixture, number, seed, sample_shape(shape, mixture.n_features)).savefig(out, dpi=100)
+        sides = sample_shape(shape, mixture.n_features)
+        is_table = sides is None and plots.image_shape(mixture.n_features, saved.feature_names) is None
+        names = saved.feature_names if is_table else None
+        plots.samples(mixture, number, seed, sides, names).savefig(out, dpi=100)
         return
     rows, components = mixture.sample(number, seed)
     if saved.scaling is not None:

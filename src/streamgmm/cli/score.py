@@ -134,10 +134,14 @@ def score(
             f"rows are scaled by '{saved.scaling.kind}', as in training; likelihoods are in the units of the rows"
         )
     if not typical_scores(saved).known:
-        unknown = "annealing had not ended when the model was saved"
+        unknown = (
+            "the model has seen too few rows. Train it on more"
+            if saved.trainer.annealed
+            else "annealing had not finished when the model was saved. Train it longer"
+        )
         if fail_on_anomaly and not follow:
-            raise CommandError(f"--fail-on-anomaly cannot tell what is an anomaly: {unknown}. Train it longer.")
-        console.say(f"no p-values and no anomalies{' yet' if follow else ''}: {unknown}. Train it longer.")
+            raise CommandError(f"--fail-on-anomaly cannot tell what is an anomaly: {unknown}.")
+        console.say(f"no p-values and no anomalies{' yet' if follow else ''}: {unknown}.")
     done = flagged = skipped = 0
     first_bad: list[BadRow] = []
 

@@ -241,6 +241,7 @@ def train(
                     _resume(run, *known)
                 for line in kept.lines:
                     console.say(line)
+            learned_before = run.progress.samples
             if cluster is not None:
                 say_start(cluster)
             in_effect = {"passes": count or "auto", "shuffle": shuffle or "auto", **kept.values}
@@ -255,7 +256,7 @@ def train(
                         said = _say_order(run, known is not None)
                         write_settings(out, context, {**in_effect, "scale": run.scale})
                     if status.refining:
-                        console.say(f"refining the model by batch EM on all {run.progress.pass_rows:,} rows …")
+                        console.say(f"refining the model by batch EM on all rows ({run.progress.pass_rows:,}) …")
                     show(status.samples, status.check)
                 if kept.changed and not said:  # nothing was new, but what follows is learned otherwise
                     run.save(log_event=False)
@@ -265,7 +266,7 @@ def train(
     if as_json:
         typer.echo(json.dumps(_result(run)))
     else:
-        _say_result(run)
+        _say_result(run, learned_before)
         for line in worker_lines(run) if isinstance(run, ClusterRun) else ():
             console.say(line)
 
@@ -319,7 +320,7 @@ def _result(run: TrainingRun) -> dict[str, Any]:
     }
 
 
-def _say_result(run: TrainingRun) -> None:
+def _say_result(run: TrainingRun, learned_before: int) -> None:
     from streamgmm.storage.run_folder import MODEL
 
     trainer, progress = run.trainer, run.progress
@@ -334,6 +335,8 @@ def _say_result(run: TrainingRun) -> None:
     if run.scaling is not None:
         notes += f"; parameters and likelihoods refer to data scaled by '{run.scale}'"
     ending = "" if progress.finished else " Stopped before the end: continue with --resume."
+    if learned_before and progress.samples == learned_before:
+        console.say(f"nothing new to learn: this run had already finished {run.source.name}.")
     console.say(f"{trainer.n_samples:,} samples learned{notes}; the model is {run.folder / MODEL}.{ending}")
     console.say_bad_rows(run.bad, progress.bad)
     if run.bursts:
@@ -344,7 +347,11 @@ def _say_result(run: TrainingRun) -> None:
     if run.feature_names is not None:
         shown = ", ".join(run.feature_names[:MOST_NAMES])
         console.say(f"features: {shown}{' …' if len(run.feature_names) > MOST_NAMES else ''}")
-    if not trainer.annealed:
+    rows, components = progress.pass_rows, trainer.n_components
+    if 0 < rows < components:
+        count = f"only {rows:,} row{'s' if rows > 1 else ''} for {components} components"
+        console.say(f"{count}: use fewer --components, or more data.", "warning")
+    elif not trainer.annealed:
         console.say(
             f"annealing has not finished (σ {trainer.sigma:.3g}): the model is still coarse. Use more samples or more "
             "--passes."

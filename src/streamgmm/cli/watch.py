@@ -193,6 +193,7 @@ def watch(
         run.stop = stop
         if known is not None:
             _resume(run, kept, *known)
+        learned_before = run.progress.samples
         said = known is not None and known[0].trainer.annealed
         with (
             live_line("watch", samples or run.expected_samples, enabled=console.shows_progress()) as show,
@@ -211,7 +212,7 @@ def watch(
             for name, waiting in outbox.waiting:
                 if waiting:
                     console.say(f"{waiting:,} alerts wait for {name}; they are sent when the run is resumed")
-        _say_result(run, watcher.state)
+        _say_result(run, watcher.state, learned_before)
 
 
 def _state(record: RunRecord | None) -> WatchState:
@@ -242,12 +243,17 @@ def _resume(run: TrainingRun, kept: Resumed, *known: Any) -> None:
         console.say(line)
 
 
-def _say_result(run: TrainingRun, state: WatchState) -> None:
+def _say_result(run: TrainingRun, state: WatchState, learned_before: int) -> None:
     if run.trainer is None:
         raise CommandError("stopped before anything was learned; nothing is saved. Start again.")
     ending = "" if run.progress.finished else " Stopped: continue with --resume."
     share = f" ({state.flagged / state.judged:.2%})" if state.judged else ""
     console.say(f"{state.judged:,} rows judged, {state.flagged:,} of them anomalies{share}.{ending}")
-    if not state.judged:
-        console.say(f"no row was judged: annealing has not ended after {run.progress.samples:,} samples.")
+    if learned_before and run.progress.samples == learned_before:
+        console.say(f"this run had already read {run.source.name}, and there are no new rows")
+    elif not state.judged:
+        console.say(
+            f"no row was judged: annealing has not finished after {run.progress.samples:,} samples. Train on past data "
+            "first, or continue with --resume."
+        )
     console.say_bad_rows(run.bad, run.progress.bad)

@@ -21,7 +21,7 @@ class Order(NamedTuple):
     def __str__(self) -> str:
         if self.shuffled:
             return f"rows are learned in random order, through a buffer of {BUFFER_BYTES >> 20} MB: {self.reason}"
-        return f"rows are learned in their order: {self.reason}"
+        return f"rows are learned in the order of the source: {self.reason}"
 
 
 def follows_change(settings: Settings) -> bool:
@@ -60,7 +60,7 @@ def choose_order(source: Source, settings: Settings, options: RunOptions) -> Ord
     elif settings.reheat:
         return Order(False, "the model reacts to drift")
     else:
-        return Order(True, "a sorted file is learned as well as a mixed one")
+        return Order(True, "it does not matter how the file is sorted")
     if options.shuffle == "yes":
         raise SourceError(f"the rows of {source.name} cannot be shuffled: {order.reason}.", Remedy.KEEP_ORDER)
     return order
