@@ -246,6 +246,7 @@ class TestHelp:
         assert all(name.split()[0] in done.stdout for name in COMMANDS if name)
         assert "--install-completion" in done.stdout
         assert "--show-completion" in done.stdout
+        assert "..." not in done.stdout.split("Commands:")[1]  # each is described in one line
 
 
 class TestVersion:

@@ -47,6 +47,11 @@ def test_components_by_descending_weight(mixture: Mixture) -> None:
     np.testing.assert_allclose([float(v.replace(",", "")) for v in values], drawn.ravel(), rtol=0.01, atol=0.6)
 
 
+def test_what_never_varied_has_no_deviation(mixture: Mixture) -> None:
+    constant = Mixture(mixture._parameters, constants=[np.nan, 5.0])
+    assert written(plots.deviations(constant, names=NAMES))[2] == ["100", "0", "10", "0"]
+
+
 def test_names_must_fit(mixture: Mixture) -> None:
     with pytest.raises(ValueError, match="names has 1 entries; expected 2, one for each feature"):
         plots.centroids(mixture, names=["a"])

@@ -36,10 +36,10 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="A .md or .json file to write as results arrive.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare the defaults with scikit-learn's mixture, on bundled tables or on your own.
+    """Compare the defaults with scikit-learn's mixture.
 
-    Both are judged by the exact log-likelihood of test rows, in the same units. Ours learns raw rows with its
-    defaults; scikit-learn's gets standardised rows and a validated reg_covar.
+    The tables are your own, or bundled ones. Both mixtures are judged by the exact log-likelihood of test rows, in the
+    same units. Ours learns raw rows with its defaults; scikit-learn's gets standardised rows and a validated reg_covar.
 
     Examples:
 
@@ -99,7 +99,7 @@ def _run(plan: Plan, jobs: int, out: Path | None, as_json: bool) -> None:
     for note in report.notes():
         console.say(note)
     tasks = plan.tasks(report.known)
-    console.say(f"{len(tasks):,} measurements")
+    console.say(f"{len(tasks):,} measurement{'s' if len(tasks) > 1 else ''}")
     cells = [(task.block, task.subject, task.components) for task in tasks]
 
     def write() -> None:

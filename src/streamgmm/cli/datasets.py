@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def datasets(as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False) -> None:
-    """List the seven data sets of the paper: where each is, its checksum, and how to get it.
+    """List the seven data sets of the paper, and how to get them.
 
     They are looked for in the folder that STREAMGMM_DATA names, then in the cache. Only the tables of the paper need
     them.

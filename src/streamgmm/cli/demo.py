@@ -36,7 +36,9 @@ def demo(
     port: Port = 5006,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Learn letters from a built-in endless stream by three rules, and draw the result.
+    """Learn letters from a built-in stream, and draw the result.
+
+    The default rule is compared with SGD, and with SGD without annealing.
 
     Examples:
 

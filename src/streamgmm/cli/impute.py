@@ -28,7 +28,7 @@ def impute(
     bad_rows: OnBadRows = BadRows.stop,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
-    """Fill in missing values with the values expected from the rest of the row.
+    """Fill in missing values, from the rest of each row.
 
     Ids and all values that are present are kept. Columns of text other than the ids are left out, with a message.
 

@@ -24,7 +24,9 @@ def info(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Describe a model: settings, columns, rows seen, threshold; for a stack, the progress of each layer.
+    """Describe a model: settings, columns, rows seen, threshold.
+
+    For a stack of layers, it describes the progress of each layer.
 
     Examples:
 

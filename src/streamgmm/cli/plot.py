@@ -32,10 +32,11 @@ def plot(
     contamination: Annotated[float, typer.Option(min=1e-6, max=0.5, help="Share below the anomaly threshold.")] = 0.01,
     as_json: Annotated[bool, typer.Option("--json", help="Print the names of the pictures as JSON.")] = False,
 ) -> None:
-    """Draw what a run has learned, and how: means, deviations, samples, curves, scores, and why rows are strange.
+    """Draw what a run has learned, and how.
 
-    Values are in the units of the source, under the names of its columns. Of a stack of layers, it draws what the
-    components of each layer expect to see, and samples.
+    Pictures show means, deviations, samples, curves, scores, and why rows are strange. Values are in the units of the
+    source, under the names of its columns. Of a stack of layers, it draws what the components of each layer expect to
+    see, and samples.
 
     Examples:
 

@@ -32,10 +32,11 @@ def rollback(
     only_list: Annotated[bool, typer.Option("--list", help="List the versions and change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the versions, or the new model, as JSON.")] = False,
 ) -> None:
-    """Return to an earlier version of the model of a run, which must not be training.
+    """Return to an earlier version of the model of a run.
 
-    The current model stays as a version, so that --to can undo this. Commands that follow the model, such as score
-    --follow, use the new one at once. A resumed run learns again what came after the version, unless told otherwise.
+    Stop the run first. The current model stays as a version, so that --to can undo this. Commands that follow the
+    model, such as score --follow, use the new one at once. A resumed run learns again what came after the version,
+    unless told otherwise.
 
     Examples:
 

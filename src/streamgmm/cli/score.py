@@ -76,9 +76,10 @@ def score(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
-    """Score every row: log-likelihood, best component, p-value, and whether it is an anomaly.
+    """Score every row of a source, and flag anomalies.
 
-    Text without a heading is assumed to have the columns of the training source.
+    For each row, write its log-likelihood, its best component with the responsibility, its p-value, and whether it is
+    an anomaly. Text without a heading is assumed to have the columns of the training source.
 
     Examples:
 

@@ -97,18 +97,19 @@ def watch(
     metrics_port: MetricsPort = None,
     config: ConfigFile = None,
 ) -> None:
-    """Judge each row of a source, send alerts about strange rows, and learn from it.
+    """Send alerts about strange rows of a source, and learn from it.
 
-    Alerts are lines of JSON: one when a burst of anomalies begins and one when it ends, with the same id. A target that
-    is down gets them later; after a crash, some may be sent again. A new model sends no alerts until annealing has
-    finished: train one on past data first, and continue it with --resume.
+    Each row is judged before it is learned. Alerts are lines of JSON: one when a burst of anomalies begins and one when
+    it ends, with the same id. A target that is down gets them later; after a crash, some may be sent again. A new model
+    sends no alerts until annealing has finished: train one on past data first, and continue it with --resume.
 
     Examples:
 
       streamgmm watch sensors.csv --id time --out run
 
-      streamgmm train past.csv --id time --missing learn --out run && streamgmm watch today.csv --id time --out run
-      --resume
+      streamgmm train past.csv --id time --missing learn --out run
+
+      streamgmm watch today.csv --id time --out run --resume
 
       streamgmm watch kafka://broker:9092/readings --out run --alert-to kafka://broker:9092/alerts --fdr 0.05
 

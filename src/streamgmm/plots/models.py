@@ -99,6 +99,8 @@ def deviations(
 ) -> Figure:
     """Draw the standard deviations on their grid, each with the weight of its component in percent.
 
+    Those of features that never varied are 0.
+
     Parameters
     ----------
     model : Mixture or fitted estimator
@@ -117,7 +119,7 @@ def deviations(
         One panel per component, or one table of the components by descending weight.
     """
     mixture = mixture_of(model)
-    rows = np.sqrt(mixture.variances)
+    rows = np.where(np.isnan(mixture.constants), np.sqrt(mixture.variances), 0.0)
     names = names_of(model) if names is None and shape is None else names
     if names is not None:
         return _by_weight(mixture, rows, "standard deviations", names)
