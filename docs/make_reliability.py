@@ -23,14 +23,14 @@ from tests.commands.command_line import streamgmm  # noqa: E402
 INTRODUCTION = """# Reliability
 
 What happens to a run when the machine or its data fail. `python docs/make_reliability.py --every` writes this page: it
-disturbs runs, and fails if anything is lost, learned twice or kept silent. *Same bits* means that the model file of
-the resumed run holds the same numbers as that of a run that nothing has disturbed. Where links fail, the run makes
-copies and continues. Where the note on deliveries of alerts cannot be read, they are delivered again.
+disturbs runs, and fails if anything is lost, learned twice or not reported. *Same bits* means that the model file of
+the resumed run holds the same numbers as that of an undisturbed run. If files cannot be linked, the run copies them and
+continues. If the record of delivered alerts cannot be read, alerts are delivered again.
 
 """
 DISKS = """## Disks
 
-| command | fault | operations that failed | stopped, with a sentence | in the end |
+| command | fault | operations that failed | stopped, with a message | in the end |
 |---|---|---|---|---|
 """
 TABLES = {"Sources, clocks and processes": DISTURBANCES, "Brokers": {**OUTAGES, **BROKERS}}
@@ -51,7 +51,7 @@ PROMISES = """
   1 MB is thinned to half of it: of the kind of events that takes most room, every second one goes. Of alerts, the
   latest 10,000 are kept.
 - **Nothing silent.** Options of a command that have no effect are named. A followed file that is gone for five seconds
-  is named, and named again when it is back. If the note on deliveries cannot be read, the run says that alerts are
+  is named, and named again when it is back. If the record of deliveries cannot be read, the run says that alerts are
   sent again. Only the page skips what it cannot read, such as lines of events that no run has written, without a word.
 - **Bombs.** A line of a compressed text, an image in a zip file, an array in an `.npz` file or a column in a group of
   a Parquet file may expand to 256 MB, or to more if it is less than 100 times its compressed size.

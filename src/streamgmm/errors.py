@@ -25,6 +25,7 @@ class Remedy(Enum):
     NUMBER_COLUMNS = 'Choose columns by number, from 0: columns=["0", ...].'
     RENAME_COLUMNS = "Rename the columns."
     START_NEW_RUN = "Start a new run to read it from the beginning."
+    CONVERT_TO_UTF8 = "Convert the file to UTF-8."
     RESTORE_FILE = "Restore the file from another copy."
     PAD_FILE_NAMES = "Number the files with leading zeros."
     RAISE_RETENTION = "Raise the retention of the topic."

@@ -69,7 +69,7 @@ def truncated(folder: Path) -> str:
     for name in here:  # the rows that the page shows as strangest depend on where chunks end
         if not name.startswith("monitor.row"):
             np.testing.assert_array_equal(here[name], there[name], err_msg=name)
-    return f"The run stops with a sentence and a checkpoint of {learned:,} rows; once the file is restored, same bits."
+    return f"The run stops with a message and a checkpoint of {learned:,} rows; once the file is restored, same bits."
 
 
 def deleted(folder: Path) -> str:
@@ -171,7 +171,7 @@ def little_memory(folder: Path, room: int = 24 << 20) -> str:
     assert (folder / "run" / MODEL).read_bytes() == before
     streamgmm("train", source, *settings, folder / "run", "--resume")
     assert_same(folder / "run", folder / "whole")
-    return "The run stops with a sentence, its checkpoint stays, and it resumes with more memory to the same bits."
+    return "The run stops with a message, its checkpoint stays, and it resumes with more memory to the same bits."
 
 
 DISTURBANCES: dict[str, Callable[[Path], str]] = {

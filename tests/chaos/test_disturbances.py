@@ -1,4 +1,4 @@
-"""Disturbed runs end with the same bits, or with a sentence and a good checkpoint."""
+"""Disturbed runs end with the same bits, or with a message and a good checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failing disks: a sentence, the last good checkpoint intact, and a resumed run ends with the same bits."""
+"""Failing disks: a message, the last good checkpoint intact, and a resumed run ends with the same bits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def moments(count: int, most: int) -> Iterator[int]:
 
 @patch("streamgmm.runs.event_log.MOST_BYTES", 2000)  # so that event files are thinned, too
 def fail_and_resume(command: str, fault: str, source: Path, whole: Path, folder: Path, most: int) -> tuple[int, int]:
-    """Let operations fail, one in each run; return how many, and how many of them stopped the run with a sentence."""
+    """Let operations fail, one in each run; return how many, and how many of them stopped the run with a message."""
     kinds, number = FAULTS[fault]
     with failing(Disk(folder, kinds, number)) as disk:
         streamgmm(command, source, "--out", folder / "counted", *COMMANDS[command])

@@ -55,6 +55,21 @@ def test_a_column_that_grows_is_named(folder: Path) -> None:
     assert "grows" not in named.words
 
 
+def test_names_with_commas_can_be_chosen(tmp_path: Path) -> None:
+    write(tmp_path / "x.csv", 200, 'at,"a, inside",b,note')
+    (tmp_path / "run.toml").write_text('columns = ["b", "a, inside"]\n')
+    for name, choice in (("typed", ["--columns", 'b, "a, inside"']), ("listed", ["--config", "run.toml"])):
+        streamgmm("train", "x.csv", *choice, *FEW, "--out", name, folder=tmp_path)
+        assert load_model(tmp_path / name / "model.safetensors").feature_names == ["b", "a, inside"]
+
+
+def test_a_folder_without_tables_or_images_is_told(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for more in ([], ["--id", "at"]):
+        done = streamgmm("train", "folder", *more, "--out", "run", folder=tmp_path, fails=True)
+        assert "folder contains no tables or images; expected files ending in .parquet, .csv" in done.words
+
+
 def test_few_rows_are_told(tmp_path: Path) -> None:
     write(tmp_path / "x.csv", 3)
     done = streamgmm("train", "x.csv", "--id", "at", "--components", "4", "--out", "run", folder=tmp_path)

@@ -63,7 +63,7 @@ class TestHeadings:
         assert all_rows(open_source(csv(tmp_path, "\n\na,b\n1,2\n"))) == [[1, 2]]
 
     def test_other_encodings_are_reported(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match=r"first line of x\.csv is not UTF-8"):
+        with pytest.raises(SourceError, match=r"first line of x\.csv is not UTF-8\. Convert the file to UTF-8\."):
             all_rows(open_source(csv(tmp_path, "größe,b\n1,2\n".encode("latin1"))))
 
 

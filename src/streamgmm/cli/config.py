@@ -7,11 +7,13 @@ keys that only other commands know are ignored, so that commands can share a fil
 
 from __future__ import annotations
 
+import csv
 import json
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import Enum
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,10 +126,17 @@ def _typed(path: Path, key: str, value: Any, parameter: Any) -> Any:
             raise CommandError(f"{key} is {value!r} in {path}; expected true or false.")
         return value
     if isinstance(value, list) and all(isinstance(v, str | int | float) for v in value):
-        return [str(v) for v in value] if getattr(parameter, "multiple", False) else ",".join(map(str, value))
+        return [str(v) for v in value] if getattr(parameter, "multiple", False) else _comma_separated(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise CommandError(f"{key} is {value!r} in {path}; expected a number or a text.")
     return [str(value)] if getattr(parameter, "multiple", False) else str(value)
+
+
+def _comma_separated(values: list[str | int | float]) -> str:
+    """Return values as --columns takes them."""
+    line = StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()
 
 
 def _toml(value: Any) -> str:

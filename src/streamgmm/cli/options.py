@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import signal
 from collections.abc import Callable, Iterator
@@ -62,7 +63,10 @@ SourceName = Annotated[
     ),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of a run.")]
-ColumnNames = Annotated[str | None, typer.Option("--columns", help="Features, separated by commas. [default: all]")]
+ColumnNames = Annotated[
+    str | None,
+    typer.Option("--columns", help="Features, separated by commas; quote names that contain one. [default: all]"),
+]
 IdColumn = Annotated[str | None, typer.Option("--id", help="Column that identifies rows; not a feature.")]
 OnBadRows = Annotated[BadRows, typer.Option("--bad-rows", help="What to do with rows that cannot be read.")]
 Shape = Annotated[str | None, typer.Option(help="Shape of a sample: 28x28, 32x32x3, or lines. [default: guessed]")]
@@ -112,7 +116,8 @@ def say_unused(context: typer.Context, **reasons: str | None) -> None:
 
 def column_names(columns: str | None) -> list[str] | None:
     """Split the value of --columns."""
-    names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+    fields = [] if columns is None else next(csv.reader([columns], skipinitialspace=True), [])
+    names = None if columns is None else [c.strip() for c in fields if c.strip()]
     if names is not None and (not names or len(set(names)) < len(names)):
         raise CommandError(f"--columns is {columns!r}; expected distinct names, separated by commas.")
     return names

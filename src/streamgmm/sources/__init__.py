@@ -157,6 +157,9 @@ def _open_path(text: str, options: ReadOptions) -> Source:
         files = sorted(p for p in path.rglob("*") if p.suffix.lower() in TABLES and p.is_file())
         if files:
             return FilesSource(path.name, files, lambda file: _open_file(file, options))
+        if not options.follow and not any(p.suffix.lower() in images.SUFFIXES for p in path.rglob("*")):
+            expected = ", ".join((*TABLES, *images.SUFFIXES))
+            raise SourceError(f"{text} contains no tables or images; expected files ending in {expected}.")
     if path.is_dir() or path.suffix.lower() == ".zip":
         _refuse_columns(text, options)
         return images.ImageSource(path, options)

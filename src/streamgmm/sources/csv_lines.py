@@ -201,7 +201,7 @@ def _decoded(line: bytes) -> str:
     try:
         return line.decode("utf8")
     except UnicodeDecodeError:
-        raise LineError("is not UTF-8") from None
+        raise LineError("is not UTF-8", Remedy.CONVERT_TO_UTF8) from None
 
 
 def _make_unique(names: list[str]) -> list[str]:

@@ -143,7 +143,7 @@ class LineSource(SeekableSource):
         try:
             is_heading = self._parser.read_heading(line)
         except LineError as problem:
-            raise SourceError(f"the first line of {self.name} {problem.reason}.") from None
+            raise SourceError(f"the first line of {self.name} {problem.reason}.", *problem.remedies) from None
         self._started = True
         self._take_names()
         return [] if is_heading else [line]
