@@ -47,7 +47,7 @@ class TestInfo:
         assert re.search(r"^learning +rule natural, scale auto, half-life 5,?000 samples$", text, re.M)
         assert re.search(r"^seen +2,000 samples", text, re.M)
         assert re.search(r"^threshold +-?[\d.]+ nats flags at most 1 % of rows", text, re.M)
-        assert re.search(r"^source +x.csv, in its order, read to its end$", text, re.M)
+        assert re.search(r"^source +x\.csv, in its own order, read to its end$", text, re.M)
 
     def test_of_a_detector(self, folder: Path) -> None:
         detector = StreamingAnomalyDetector(StreamingGaussianMixture(2, random_state=0), contamination=0.05).fit(X)

@@ -135,6 +135,14 @@ def test_the_mixture_of_a_scaled_run_is_in_the_units_of_the_source() -> None:
     np.testing.assert_allclose(mixture.log_prob(rows), trainer.mixture.log_prob(scaled) + volume)
 
 
+def test_directions_of_columns() -> None:
+    covariances = np.array([[[4.0, 2e-3], [2e-3, 4e-6]]])  # a correlation of 0.5
+    tilted = Mixture.from_parameters([1.0], [[1013.0, 0.4]], np.linalg.inv(covariances), "full")
+    columns, lines, values = written(plots.directions(tilted, names=NAMES))
+    assert (columns, lines) == (NAMES, ["0, direction 1", "0, direction 2"])
+    assert [abs(float(value)) for value in values] == [0.87, 0.87, 0.5, 0.5]
+
+
 class FromTable:
     """A fitted estimator that knows the names of its columns."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streamgmm.storage import SavedModel
 
 REASONS = 3  # features named for each of the strangest rows
-SAMPLES_LISTED = 24  # of a table
+SAMPLES_LISTED, DIRECTIONS_LISTED = 24, 3  # of a table, and of each of its components
 EVENTS_DRAWN = 4000  # more points than a picture has columns
 
 
@@ -89,7 +89,8 @@ def _pictures(
         "usage": plots.usage(mixture.weights, trainer.usage),
     }
     if mixture.covariance_type in ("full", "low_rank"):
-        drawn["directions"] = plots.directions(mixture, shape=shape)
+        most = 6 if names is None else DIRECTIONS_LISTED
+        drawn["directions"] = plots.directions(mixture, n_directions=most, shape=shape, names=names)
     if history:
         step = max(1, len(history) // EVENTS_DRAWN)
         drawn["curve"] = plots.curve([e for i, e in enumerate(history) if i % step == 0 or e.get("kind") != "check"])
@@ -123,7 +124,7 @@ def _reasons(saved: SavedModel) -> dict[str, list[Reason]]:
     """Return why the strangest rows are strange, by their names; none if the model cannot tell."""
     from streamgmm.plots.labels import row_name
 
-    if saved.monitor is None or not len(saved.monitor.strangest.rows) or saved.mixture.covariance_type != "diag":
+    if saved.monitor is None or not len(saved.monitor.strangest.rows):
         return {}
     strangest = saved.monitor.strangest
     rows = strangest.rows if saved.scaling is None else saved.scaling.invert(strangest.rows)

@@ -203,7 +203,11 @@ def samples(
 
 
 def directions(
-    model: Mixture | Fitted, n_components: int = 8, n_directions: int = 6, shape: Sequence[int] | None = None
+    model: Mixture | Fitted,
+    n_components: int = 8,
+    n_directions: int = 6,
+    shape: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Figure:
     """Draw the means of the heaviest components, and the directions in which each varies the most.
 
@@ -217,15 +221,26 @@ def directions(
         Number of directions of each.
     shape : sequence of int or None, default=None
         Shape of an image; None guesses it. One number draws lines.
+    names : sequence of str or None, default=None
+        Names of the features: draws a table with these columns instead. None takes those of the estimator, unless
+        a shape is given.
 
     Returns
     -------
     Figure
-        One row per component: its mean, then one standard deviation along each direction.
+        One row per component: its mean, then one standard deviation along each direction. A table has one line for
+        each direction of standardised features: its correlations with them.
     """
     mixture = mixture_of(model)
     heaviest = np.argsort(-mixture.weights)[:n_components]
-    found = [_principal(mixture, int(k), n_directions) for k in heaviest]
+    names = names_of(model) if names is None and shape is None else names
+    units = np.sqrt(mixture.variances) if names is not None else np.ones_like(mixture.means)
+    found = [_principal(mixture, int(k), n_directions, units[k]) for k in heaviest]
+    if names is not None:
+        _check_names(names, mixture)
+        labels = [f"{k}, direction {i}" for k, own in zip(heaviest, found, strict=True) for i in range(1, len(own) + 1)]
+        rows = np.round(np.concatenate(found)[:MOST_LINES], 2) + 0.0  # no -0
+        return draw_table(rows, names, labels[:MOST_LINES], "features along the main directions of components")
     columns = 1 + min(len(own) for own in found)
     figure = empty_figure(max(TITLE_WIDTH, 1.0 * columns + 0.2), 1.12 * len(found) + 0.6)
     most = max(float(np.abs(own).max()) for own in found)
@@ -239,14 +254,15 @@ def directions(
     return figure
 
 
-def _principal(mixture: Mixture, component: int, most: int) -> Floats:
-    """Return the directions of the largest spread that features share, times their deviations: (n, D)."""
+def _principal(mixture: Mixture, component: int, most: int, units: Floats) -> Floats:
+    """Return the directions of the largest spread that features share, times their deviations, in units: (n, D)."""
     if mixture.covariance_type == "low_rank":
-        _, sizes, axes = np.linalg.svd(mixture.factors[component].T.astype(np.float64), full_matrices=False)
+        _, sizes, axes = np.linalg.svd(mixture.factors[component].T.astype(np.float64) / units, full_matrices=False)
         return np.asarray(sizes[:most, None] * axes[:most])
     if mixture.covariance_type != "full":
         raise ValueError(f"covariance_type={mixture.covariance_type!r} has no directions; use 'full' or 'low_rank'.")
-    variances, vectors = np.linalg.eigh(mixture.covariances[component].astype(np.float64))
+    covariance = mixture.covariances[component].astype(np.float64) / units[:, None] / units
+    variances, vectors = np.linalg.eigh(covariance)
     return np.asarray((np.sqrt(np.maximum(variances, 0)) * vectors).T[::-1][:most])
 
 
