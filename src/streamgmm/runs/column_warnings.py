@@ -39,7 +39,8 @@ def warn_of_columns(source: Source, rows: npt.NDArray[Any], numbers: npt.NDArray
     grows = np.all(in_order[1:] > in_order[:-1], axis=0).tolist()
     growing = [name for name, yes in zip(source.feature_names, grows, strict=False) if yes]
     if growing:
-        message = f"{growing[0]!r} of {source.name} grows from row to row, so all later rows will look strange."
+        grown = f"{growing[0]!r} of {source.name} grows from row to row"
+        message = f"{grown}. If it is a row number or a time, all later rows will look strange."
         warnings.warn(DataWarning(message, Remedy.NAME_ID, Remedy.CHOOSE_COLUMNS), stacklevel=3)
 
 
