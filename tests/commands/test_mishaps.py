@@ -63,7 +63,7 @@ def test_rows_that_cannot_be_learned_are_left_out_and_told(tmp_path: Path) -> No
     x[2500, 1], x[2600] = np.inf, np.nan
     path = table(tmp_path / "x.csv", x)
     words = run("train", path, "--out", tmp_path / "no", "--shuffle", "no", ok=False)
-    assert "row 2500 of x.csv contains inf at feature 1" in words
+    assert "row 2500 of x.csv contains inf in column 'b'" in words
     assert load_model(tmp_path / "no" / MODEL).trainer.n_samples == 2000  # what came before is kept
     outcome = train(path, "--out", tmp_path / "run", "--bad-rows", "skip")
     assert (outcome["samples"], outcome["bad_rows"]) == (4998, 2)

@@ -27,6 +27,7 @@ def with_value(value: float) -> np.ndarray:
 BAD: dict[str, tuple[Any, str]] = {
     "nan": (with_value(np.nan), "row 17 of X contains NaN at feature 2"),
     "inf": (with_value(-np.inf), "row 17 of X contains inf at feature 2"),
+    "nan in a frame": (pd.DataFrame(with_value(np.nan), columns=["a", "b", "c"]), "17 of X contains NaN in column 'c'"),
     "huge": (with_value(1e200), r"row 17 of X contains 1e\+200, too large"),
     "empty": (np.empty((0, 3)), r"0 sample\(s\)"),
     "no features": (np.empty((5, 0)), r"0 feature\(s\)"),

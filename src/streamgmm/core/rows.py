@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,10 @@ def rows_with_values(rows: Rows) -> npt.NDArray[np.bool_]:
     return np.asarray(~np.isnan(rows).all(1))
 
 
-def unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], *, gaps: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield the number of each row that a model of ``dtype`` cannot learn, and why.
+def unfit(
+    rows: npt.NDArray[Any], dtype: np.dtype[Any], *, gaps: bool = False, names: Sequence[str] | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield the number of each row that a model of ``dtype`` cannot learn, and why, with the names of features.
 
     A value is unfit if it is infinite, too large for ``dtype``, or NaN where ``gaps`` are not allowed.
     """
@@ -54,14 +56,15 @@ def unfit(rows: npt.NDArray[Any], dtype: np.dtype[Any], *, gaps: bool = False) -
         start = done - len(piece)
         bad = first_unfit_row(piece, limit, gaps)
         while bad is not None:
-            yield start + bad, _complaint(piece[bad], limit, gaps)
+            yield start + bad, _complaint(piece[bad], limit, gaps, names)
             more = first_unfit_row(piece[bad + 1 :], limit, gaps)
             bad = None if more is None else bad + 1 + more
 
 
-def _complaint(row: npt.NDArray[Any], limit: float, gaps: bool) -> str:
+def _complaint(row: npt.NDArray[Any], limit: float, gaps: bool, names: Sequence[str] | None) -> str:
     bad = ~(np.abs(row) <= limit)
     feature = int(np.flatnonzero(bad & ~np.isnan(row) if gaps else bad)[0])
     value = row[feature]
     what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:g}, too large,"
-    return f"contains {what} at feature {feature}; expected finite numbers within ±{limit:g}"
+    place = f"at feature {feature}" if names is None or len(names) != len(row) else f"in column {names[feature]!r}"
+    return f"contains {what} {place}; expected finite numbers within ±{limit:g}"

@@ -264,7 +264,7 @@ class FittedMixture:
         else:
             rows = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
         threads, gaps = thread_count(self.n_jobs), gaps or bool(trainer.settings.allow_nan)
-        refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps)
+        refuse_unfit(rows, trainer.dtype, threads=threads, gaps=gaps, table=X)
         return rows
 
     def _plain_row(self, X: Any) -> tuple[Trainer, npt.NDArray[Any]] | None:

@@ -363,7 +363,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         """Validate rows to start from; raise before anything of an earlier training has changed."""
         self._check_parameters()
         rows: Any = check_array(X, dtype="numeric", ensure_all_finite=False, input_name="X", estimator=self)
-        refuse_unfit(rows, float_type(rows), threads=thread_count(self.n_jobs), gaps=bool(self.allow_nan))
+        threads, gaps = thread_count(self.n_jobs), bool(self.allow_nan)
+        refuse_unfit(rows, float_type(rows), threads=threads, gaps=gaps, table=X)
         if self.scale == "none":
             warn_of_scale(rows, self.precision_max or 20.0)
         return rows

@@ -28,9 +28,18 @@ CHECKS_AFTER = 5  # where annealing is over, or never was
 
 
 def refuse_unfit(
-    rows: npt.NDArray[Any], dtype: np.dtype[Any], *, name: str = "X", threads: int = 1, gaps: bool = False
+    rows: npt.NDArray[Any],
+    dtype: np.dtype[Any],
+    *,
+    name: str = "X",
+    threads: int = 1,
+    gaps: bool = False,
+    table: Any = None,
 ) -> None:
-    """Raise ValueError for the first value that is infinite, too large for ``dtype``, or NaN without ``gaps``."""
+    """Raise ValueError for the first value that is infinite, too large for ``dtype``, or NaN without ``gaps``.
+
+    ``table`` is what the rows came from; the columns of a data frame have names.
+    """
     if rows.dtype.kind in "iub":
         return
     limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
@@ -40,9 +49,15 @@ def refuse_unfit(
         found = run_all(threads, lambda part: first_unfit_row(part, limit, gaps), parts)
         for start, part, bad in zip(starts, parts, found, strict=True):
             if bad is not None:
-                _, reason = next(unfit(part[bad : bad + 1], dtype, gaps=gaps))
+                _, reason = next(unfit(part[bad : bad + 1], dtype, gaps=gaps, names=_column_names(table)))
                 hint = "" if gaps or "NaN" not in reason else ", or learn from the other features with allow_nan=True"
                 raise ValueError(f"row {start + bad} of {name} {reason}. Drop or impute such rows{hint}.")
+
+
+def _column_names(table: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame; None for anything else."""
+    names = list(getattr(table, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 FIXED = [f.name for f in fields(Settings) if f.name not in (*INITS, "mean_range")]  # once training has begun

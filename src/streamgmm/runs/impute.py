@@ -40,7 +40,7 @@ def impute_rows(
     source.expect(names, mixture.n_features + len(others))
     for chunk in read_source(source, source.chunks()):
         if len(chunk.rows):
-            chunk = drop_unfit(chunk, np.dtype(np.float64), source, gaps=True)
+            chunk = drop_unfit(chunk, np.dtype(np.float64), source, gaps=True, names=source.feature_names)
         report(chunk.bad)
         if len(chunk.rows):
             empty = False

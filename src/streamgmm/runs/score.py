@@ -143,7 +143,8 @@ def _follow(source: Source, stop: Callable[[], bool]) -> Iterator[Chunk]:
 def _usable(saved: SavedModel, source: Source, chunk: Chunk) -> Chunk:
     """Return the columns and rows of a chunk that a model can score."""
     rows = select_columns(chunk.rows, source.feature_names, saved.feature_names, source.name)
-    chunk = drop_unfit(chunk._replace(rows=rows), saved.trainer.dtype, source, gaps=accepts_gaps(saved))
+    names, gaps = saved.feature_names or source.feature_names, accepts_gaps(saved)
+    chunk = drop_unfit(chunk._replace(rows=rows), saved.trainer.dtype, source, gaps=gaps, names=names)
     return _drop_empty(chunk)
 
 

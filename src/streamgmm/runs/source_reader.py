@@ -215,7 +215,8 @@ class SourceReader(ABC):
                 self._feature_names = self._feature_names or source.feature_names
                 rows = select_columns(chunk.rows, source.feature_names, self._feature_names, source.name)
                 dtype = dtype or float_type(rows)
-                chunk = drop_unfit(chunk._replace(rows=rows), dtype, source, gaps=self.options.missing != "error")
+                gaps, names = self.options.missing != "error", self._feature_names
+                chunk = drop_unfit(chunk._replace(rows=rows), dtype, source, gaps=gaps, names=names)
             yield chunk
 
     def _without_gaps(self, chunk: Chunk) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -54,7 +54,9 @@ def require_columns(names: list[str], wanted: list[str], source: str) -> None:
         )
 
 
-def drop_unfit(chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool) -> Chunk:
+def drop_unfit(
+    chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool, names: Sequence[str] | None = None
+) -> Chunk:
     """Return a chunk without the rows that a model cannot learn; raise ``SourceError`` unless bad rows are skipped.
 
     Parameters
@@ -67,10 +69,12 @@ def drop_unfit(chunk: Chunk, dtype: np.dtype[Any], source: Source, *, gaps: bool
         Where the chunk comes from.
     gaps : bool
         Whether rows may contain NaN.
+    names : sequence of str or None, default=None
+        Names of the features, for messages.
     """
     if not chunk.rows.shape[1]:
         raise SourceError(f"rows of {source.name} have no features; expected at least 1.", Remedy.CHOOSE_COLUMNS)
-    unfit_rows = list(unfit(chunk.rows, dtype, gaps=gaps))
+    unfit_rows = list(unfit(chunk.rows, dtype, gaps=gaps, names=names))
     if not unfit_rows:
         return chunk
     bad = [BadRow(int(chunk.numbers[i]), reason) for i, reason in unfit_rows]
