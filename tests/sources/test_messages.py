@@ -35,6 +35,7 @@ def test_a_bug_in_a_parser_is_not_bad_data(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_columns_of_sources_without_names(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"")  # which is not opened for this
     for name in ("glyphs:A", str(tmp_path)):
         with pytest.raises(SourceError, match="have no names") as caught:
             open_source(name, columns=["a"])
