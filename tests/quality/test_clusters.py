@@ -101,3 +101,13 @@ def test_natural_keeps_small_clusters(sizes: np.ndarray, features: int, scale: s
         em = GaussianMixture(len(shares), covariance_type="diag", random_state=seed)
         theirs.append(adjusted_rand_score(z, em.fit_predict(x)))
     assert np.mean(ours) > min(0.97, np.mean(theirs) - 0.07)
+
+
+@pytest.mark.parametrize("kind", ["full", "low_rank"])
+def test_clusters_in_a_row_are_told_apart(kind: str) -> None:
+    """One component with correlations could describe them all."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 30)) + 4 * rng.integers(3, size=(1500, 1))
+    model = StreamingGaussianMixture(3, covariance_type=kind, rank=2, random_state=0).fit(x)
+    assert model.weights_.min() > 0.25
+    np.testing.assert_allclose(np.sort(model.means_.mean(1)), [0, 4, 8], atol=0.1)

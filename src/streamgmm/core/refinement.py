@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from streamgmm.core.batch_em import LEFT_OUT, Fit, Numbers, Sheet, converge, iterate, leave_one_out
+from streamgmm.core.covariance import Covariance, Prior, covariance_kind
+from streamgmm.core.parameters import Parameters
 from streamgmm.core.relocation import relocated
 
 MOST_MOVES = 20
@@ -36,6 +38,29 @@ def refine(sheet: Sheet, fit: Fit, moves: int = MOST_MOVES) -> Fit:
         else:
             most = 1  # many moves at once were too bold
     return fit
+
+
+def refine_coupled(sheet: Sheet, fit: Fit) -> Fit:
+    """Return a fit to all samples whose covariances couple features: from ``fit`` on, or from a better start.
+
+    One component whose features are correlated can describe several clusters in a row, and EM does not divide it. Where
+    features are independent within components, clusters are told apart, and moves lead out of poor maxima.
+    """
+    apart = refine(sheet, _with_kind(covariance_kind("diag"), fit))
+    again = _with_kind(fit.parameters.kind, apart)
+    for start in (fit, again):
+        converge(sheet, start)
+    return again if _promise(sheet, again) > _promise(sheet, fit) else fit
+
+
+def _with_kind(kind: Covariance, fit: Fit) -> Fit:
+    """Return a fit of another kind with the same means, variances, weights and prior, without correlations."""
+    p, masses = fit.parameters, fit.masses
+    values = kind.uncorrelated(p.means, fit.blend(fit.variances, masses[:, None]))
+    parameters = Parameters(kind, values, p.logits)
+    prior = Prior(kind.start_prior(p.n_features, p.dtype, 1.0), masses.copy())
+    kind.set_prior(prior, list(fit.prior.rows[:, : p.n_features]))
+    return Fit(parameters, kind.start_moments(parameters), prior, fit.bounds)
 
 
 def _promise(sheet: Sheet, fit: Fit) -> float:

@@ -100,6 +100,10 @@ class Covariance(ABC):
         Raise ValueError if the precisions do not have the form of the kind.
         """
 
+    def uncorrelated(self, means: npt.NDArray[Any], variances: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Return tensors for these means and variances (K, D) of features that are independent within components."""
+        return self.initial(means, 1 / variances, 1.0)
+
     @abstractmethod
     def widen(self, tensors: Tensors, means: npt.NDArray[Any], bounds: Bounds) -> Tensors:
         """Return tensors of parameters or moments with further features.

@@ -62,6 +62,9 @@ class Full(Coupled):
         if not np.isfinite(parameters.log_dets).all() or not (_is_lower(factors) or independent_rows(factors)):
             raise ValueError("tensor 'factors' holds matrices that have no inverse")
 
+    def uncorrelated(self, means: npt.NDArray[Any], variances: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+        return self.initial(means, np.eye(means.shape[1]) / variances[:, None], 1.0)
+
     def validate_bounds(self, parameters: Parameters, bounds: Bounds) -> None:
         require_range("factors", parameters["factors"], -bounds.scale_max * FAR, bounds.scale_max * FAR)
 

@@ -13,7 +13,7 @@ from streamgmm.core.batch_em import Fit, Sheet
 from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.engine import Replica, Round
 from streamgmm.core.parameters import Parameters
-from streamgmm.core.refinement import MOST_MOVES, refine
+from streamgmm.core.refinement import refine, refine_coupled
 from streamgmm.core.rules import restarts
 from streamgmm.core.rules.base import Rule
 from streamgmm.core.rules.context import Context
@@ -242,8 +242,8 @@ class Natural(Rule[NaturalState]):
         if counts is None:
             counts = np.ones(len(samples))
         sheet = Sheet(samples[counts > 0].astype(parameters.dtype), counts[counts > 0])
-        attempts = 0 if parameters.kind.couples_features else MOST_MOVES
-        fit = refine(sheet, Fit(parameters, state.moments, state.prior, bounds).copy(), attempts)
+        start = Fit(parameters, state.moments, state.prior, bounds).copy()
+        fit = refine_coupled(sheet, start) if parameters.kind.couples_features else refine(sheet, start)
         parameters.assign(fit.parameters)
         state.moments.assign(fit.moments)
         state.weights[:], state.counts[:] = fit.parameters.weights, np.maximum(fit.masses, 1.0)
