@@ -131,7 +131,8 @@ template <class T, int R, int C> inline void tile(const T *x, const T *packed, s
         std::size_t level = 0;
         UNROLLED_FOR (; turn >> level & 1; ++level)
             UNROLLED_FOR (int j = 0; j < R * C; ++j) acc[j] += waiting[level][j];
-        if (turn + 1 < pack_vectors) UNROLLED_FOR (int j = 0; j < R * C; ++j) waiting[level][j] = acc[j];
+        if (turn + 1 == pack_vectors) break;
+        UNROLLED_FOR (int j = 0; j < R * C; ++j) waiting[level][j] = acc[j];
     }
     constexpr int folded = R * C < int(lanes) ? R * C : int(lanes);
     UNROLLED_FOR (int first = 0; first < R * C; first += folded) {
