@@ -70,10 +70,11 @@ def scoring(quick: bool) -> list[Table]:
         "Scoring",
         "Exact log-likelihoods of many rows, float32, one thread: our rate ÷ that of two BLAS products with the same "
         "arrays (x² by precisions, x by weighted means; no exponentials), of GaussianMixture.score_samples, and of "
-        "gmmx (JAX, compiled).",
-        ["K", "D", "÷ two BLAS products", "÷ GaussianMixture", "÷ gmmx", "two threads ÷ one"],
+        "gmmx (JAX, compiled). Last column: time of predict_proba ÷ that of score_samples.",
+        ["K", "D", "÷ two BLAS products", "÷ GaussianMixture", "÷ gmmx", "two threads ÷ one", "predict_proba, time"],
     )
-    for components, features, count in ((64, 784, 4000), (1024, 784, 500), (64, 3072, 1000), (64, 30_000, 200)):
+    sizes = ((64, 64, 4000), (64, 784, 4000), (1024, 784, 500), (64, 3072, 1000), (64, 30_000, 200))
+    for components, features, count in sizes:
         x = np.random.default_rng(1).random((count, features), dtype=np.float32)
         cases = _scoring_cases(components, x)
         got = rates({n: _counted(f, count) for n, f in cases.items()}, rounds=3 if quick else 5, seconds=0.2)
@@ -84,6 +85,7 @@ def scoring(quick: bool) -> list[Table]:
             ratio(got["ours"], got["sklearn"]),
             ratio(got["ours"], got["gmmx"]) if "gmmx" in got else MISSING,
             ratio(got["threads"], got["estimator"]),
+            ratio(got["estimator"], got["proba"]),
         )
     return [table]
 
@@ -110,6 +112,7 @@ def _scoring_cases(components: int, x: np.ndarray) -> dict[str, Callable[[], obj
         "sklearn": lambda: sklearn_model.score_samples(x),
         "estimator": lambda: one.score_samples(x),
         "threads": lambda: two.score_samples(x),
+        "proba": lambda: one.predict_proba(x),
     }
     if jax:
         cases["gmmx"] = lambda: jax(x)

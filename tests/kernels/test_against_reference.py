@@ -41,6 +41,28 @@ def test_scores(width: str, dtype: type, components: int, features: int) -> None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("components", "features"), [(1, 5), (7, 31), (64, 50), (5, 1100)])
+def test_scores_do_not_depend_on_other_rows(width: str, dtype: type, components: int, features: int) -> None:
+    rng = np.random.default_rng([components, features])
+    p = random_mixture(rng, components, features, dtype)
+    x = rng.random((491, features)).astype(dtype)
+    found = diagonal.component_scores(p.model, x)
+    for rows in (slice(0, 1), slice(400, 409), slice(100, 417)):
+        np.testing.assert_array_equal(diagonal.component_scores(p.model, x[rows]), found[rows])
+
+
+@pytest.mark.parametrize("components", [1, 2, 15, 16, 33])
+def test_responsibilities(width: str, components: int) -> None:
+    scores = np.random.default_rng(components).normal(-500, 20, (5, components))
+    scores[0, 0] = -1e38
+    expected = np.exp(scores - scores.max(1, keepdims=True))
+    expected /= expected.sum(1, keepdims=True)
+    native.to_responsibilities(scores)
+    np.testing.assert_allclose(scores, expected, rtol=1e-14)
+    assert scores[0, 0] == (components == 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sigma", [2.0, 0.6, 0.01])
 @pytest.mark.parametrize("batch_size", [1, 3, 16])
 @pytest.mark.parametrize(("components", "features"), SIZES)

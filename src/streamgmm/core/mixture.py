@@ -14,7 +14,7 @@ from streamgmm.core.explanation import Reason, rank_reasons
 from streamgmm.core.mixture_view import MixtureView
 from streamgmm.core.onnx_graph import Density, onnx_model
 from streamgmm.core.parameters import Parameters, logits_of
-from streamgmm.native import Floats, Scores
+from streamgmm.native import Floats, Scores, to_responsibilities
 
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
@@ -266,9 +266,7 @@ class Mixture(MixtureView):
             Rows; NaN marks features that a row does not have.
         """
         f = self.component_scores(x)
-        f -= f.max(1, keepdims=True, initial=-np.inf)
-        np.exp(f, out=f)
-        f /= f.sum(1, keepdims=True)
+        to_responsibilities(f)
         return f
 
     def explain(

@@ -76,6 +76,11 @@ class TrainingView(ABC):
                 self._answer = Mixture.view(answer, self._standard.constants)
         return self._answer
 
+    @property
+    def frozen(self) -> Mixture:
+        """The mixture of this moment, in the units of the rows; training never changes it."""
+        return self.mixture.copy() if self._standard is None else self.mixture
+
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """Return the mixture, in the units of the rows, as arrays that do not change any more."""
         if self._standard is None:

@@ -310,11 +310,16 @@ class FittedMixture:
 
     def _ask(self, rows: npt.NDArray[Any], question: str) -> Any:
         """Answer a question about validated rows, on threads."""
-        trainer = self._fitted
-        ask = getattr(self.mixture_, question)  # of one moment, also while another thread learns
-        threads = thread_count(self.n_jobs)
-        answers: list[Any] = []
-        for _, piece in pieces(rows, trainer.dtype):
-            parts = np.array_split(piece, threads) if len(piece) >= ROWS_PER_THREAD * threads else [piece]
-            answers += run_all(threads, ask, parts)
-        return np.concatenate(answers)
+        trainer, threads = self._fitted, thread_count(self.n_jobs)
+        with lock_of(self):
+            ask = getattr(trainer.frozen, question)  # of one moment, also while another thread learns
+        parts = np.array_split(rows, threads) if len(rows) >= ROWS_PER_THREAD * threads else [rows]
+
+        def answer(part: npt.NDArray[Any]) -> Any:
+            return _joined([ask(piece) for _, piece in pieces(part, trainer.dtype)])
+
+        return _joined(run_all(threads, answer, parts))
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -41,6 +41,7 @@ __all__ = [
     "rows_of_columns",
     "smooth_losses",
     "sum_above",
+    "to_responsibilities",
     "upper_median",
     "use_width",
     "width",
@@ -286,6 +287,17 @@ def copy_rows(values: list[bytes], out: npt.NDArray[np.uint8]) -> None:
     IN values, each as long as a row; OUT out (N, width).
     """
     _native.copy_rows(values, out)
+
+
+def to_responsibilities(scores: npt.NDArray[np.float64]) -> None:
+    """Turn scores into the probabilities of components, row by row.  INOUT scores (N, K).
+
+    >>> scores = np.log([[0.1, 0.3]])
+    >>> to_responsibilities(scores)
+    >>> scores.round(3)
+    array([[0.25, 0.75]])
+    """
+    _native.to_responsibilities(scores)
 
 
 def rows_of_columns(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:

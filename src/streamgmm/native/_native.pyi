@@ -338,6 +338,8 @@ class Tally:
 
 def copy_rows(values: list, out: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
 
+def to_responsibilities(scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
 def widths() -> list[str]:
     """Vector widths that this machine can run, narrowest first."""
 

@@ -4,12 +4,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <vector>
 
 #include "diagonal/bindings.h"
 #include "dispatch.h"
 #include "full/bindings.h"
 #include "low_rank/bindings.h"
+#include "shared/aligned.h"
 #include "shared/annealing.h"
 #include "shared/arrays.h"
 #include "shared/columns.h"
@@ -65,6 +67,14 @@ void copy_rows(const nb::list &values, Padded<std::uint8_t> out) {
     }
     nb::gil_scoped_release unlocked;
     loops().copy_rows(from.data(), rows, width, out.data());
+}
+
+void to_responsibilities(Table2d scores) {
+    const std::size_t rows = scores.shape(0), components = scores.shape(1);
+    require(components > 0, "there must be at least one component");
+    nb::gil_scoped_release unlocked;
+    std::unique_ptr<double[]> room;
+    loops().to_responsibilities(scores.data(), rows, components, aligned(room, components + pack_bytes));
 }
 
 template <class T> void copy_columns(const nb::list &columns, Padded<T> out) {
@@ -143,6 +153,7 @@ NB_MODULE(_native, m) {
         .def(nb::init<Vector, Vector, double, double, bool, double>(), "level"_a.noconvert(), "above"_a.noconvert(),
              "period"_a, "opening"_a, "robust"_a, "farthest"_a);
     m.def("copy_rows", &copy_rows, "values"_a, "out"_a.noconvert());
+    m.def("to_responsibilities", &to_responsibilities, "scores"_a.noconvert());
     m.def("widths", &widths, "Vector widths that this machine can run, narrowest first.");
     m.def("width", &width, "The vector width in use.");
     m.def("use_width", &use_width, "name"_a, "Choose a vector width; for tests.");

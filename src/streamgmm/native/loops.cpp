@@ -10,6 +10,7 @@
 #include "diagonal/scoring.h"
 #include "diagonal/sgd.h"
 #include "shared/bandwidth.h"
+#include "shared/responsibilities.h"
 #include "shared/rows.h"
 
 namespace {
@@ -24,6 +25,6 @@ constexpr Table<T> table = {
 
 namespace streamgmm {
 extern const Loops STREAMGMM_TABLE;
-const Loops STREAMGMM_TABLE = {table<float>, table<double>, copy_rows};
+const Loops STREAMGMM_TABLE = {table<float>, table<double>, copy_rows, to_responsibilities};
 } // namespace streamgmm
 #endif

@@ -27,6 +27,7 @@ struct Loops {
     Table<float> single;
     Table<double> twice;
     void (*copy_rows)(const char *const *values, std::size_t rows, std::size_t width, std::uint8_t *to);
+    void (*to_responsibilities)(double *scores, std::size_t rows, std::size_t components, double *room);
 };
 
 } // namespace streamgmm

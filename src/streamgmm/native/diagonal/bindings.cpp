@@ -18,7 +18,7 @@ using namespace nb::literals;
 namespace streamgmm {
 namespace {
 
-constexpr std::size_t score_rows = 192; // rows scored together: they share each read of the parameters
+constexpr std::size_t score_rows = 160; // at least so many rows, if there are, share each read of the parameters
 constexpr std::size_t scout_from_samples = 64, scout_from_features = 128; // early abandoning pays from here on
 
 template <class T> bool scouts(const Model<T> &m, const SampleArrays<T> &samples, const Filter &g, bool scan_all) {
@@ -73,7 +73,8 @@ void score(const ModelArrays<T> &m, const SampleArrays<T> &samples, std::optiona
     const std::size_t rows = samples.rows.shape(0);
     const Answers out = AnswerArrays{scores, log_likelihood, max_component, winner}.for_rows(rows, m.model.components);
     LoopRuns running;
-    const std::size_t together = rows < score_rows ? (rows ? rows : 1) : score_rows;
+    const std::size_t parts = rows / score_rows ? rows / score_rows : 1, share = rows ? (rows + parts - 1) / parts : 1;
+    const std::size_t together = share < score_rows ? share : (share + 31) / 32 * 32; // whole tiles
     Workspace<T> work(m.model, {together, true, false, true, false, false, false});
     table<T>().diagonal.score(m.model, samples.input, rows, work.scratch, out);
 }

@@ -20,27 +20,33 @@ struct Block {
 template <class T> struct Compared {
     const Input<T> &x;
     std::size_t begin, columns; // first row, and numbers of a row
-    const T *centre;            // [stride]
-    T *packed;                  // parameters of a block
+    T *centre;                  // scratch [stride]
+    T *packed;                  // scratch: parameters of a block
     const double *log_weights;  // [components]
 };
 
-// The mean nearest to zero of each feature. For data far from zero the product of mean and scale would lose digits; no
-// mean is farther from this centre than twice its own magnitude.  IN m, OUT centre[stride].
-template <class T> inline void find_centre(const Model<T> &m, T *centre) {
+// The mean nearest to zero of each feature of a block. For data far from zero the product of mean and scale would lose
+// digits; no mean is farther from this centre than twice its own magnitude.  IN m, OUT centre[stride].
+template <class T> inline void find_centre(const Model<T> &m, std::size_t start, std::size_t stop, T *centre) {
     constexpr std::size_t lanes = vector_lanes<T>;
-    for (std::size_t d = 0; d < m.stride; d += lanes) store_vector(centre + d, load_vector(m.means + d));
+    for (std::size_t d = start; d < stop; d += lanes) store_vector(centre + d, load_vector(m.means + d));
     for (std::size_t k = 1; k < m.components; ++k)
-        for (std::size_t d = 0; d < m.stride; d += lanes) {
+        for (std::size_t d = start; d < stop; d += lanes) {
             const auto mean = load_vector(m.means + k * m.stride + d), nearest = load_vector(centre + d);
             store_vector(centre + d, mean * mean < nearest * nearest ? mean : nearest);
         }
 }
 
-// Where a tile reads vector v of one of `count` rows: i-th vectors of packs come first, then rows side by side.
+// The turn of the i-th vectors of packs: the bits of i in reverse, which is the order in which `sums` pairs them.
+constexpr std::size_t turn_of(std::size_t i) {
+    std::size_t turn = 0;
+    for (std::size_t bit = 1; bit < pack_vectors; bit *= 2) turn += i & bit ? pack_vectors / 2 / bit : 0;
+    return turn;
+}
+
+// Where a tile reads vector v of one of `count` rows: vectors of the first turn come first, then rows side by side.
 inline std::size_t place(std::size_t v, std::size_t vectors, std::size_t count) {
-    const std::size_t i = v % pack_vectors, pack = v / pack_vectors;
-    return (i * (vectors / pack_vectors) + pack) * count;
+    return (turn_of(v % pack_vectors) * (vectors / pack_vectors) + v / pack_vectors) * count;
 }
 
 // Scales and (mean - centre) * scale of a block, as tiles read them; components that fill up the last tile get zeros.
@@ -77,8 +83,10 @@ inline void interleave(const Compared<T> &rows, std::size_t n, std::size_t numbe
         std::size_t v = 0;
         if (r >= number)
             for (; v < vectors; ++v) store_vector(dest(v), typename Lanes<T>::vector{});
-        for (std::size_t d = part.start; v < vectors && x.numbers && d + lanes <= known; ++v, d += lanes)
+        for (std::size_t d = part.start; v < vectors && x.numbers && d + lanes <= known; ++v, d += lanes) {
+            __builtin_prefetch(x.numbers + row + R * x.stride + d); // of the next tile
             store_vector(dest(v), load_vector(x.numbers + row + d) - load_vector(rows.centre + d));
+        }
         for (; v < vectors; ++v) {
             const std::size_t first = part.start + v * lanes;
             for (std::size_t i = 0; i < lanes; ++i) {
@@ -103,11 +111,9 @@ inline void interleave(const Compared<T> &rows, std::size_t n, std::size_t numbe
 template <class T, int R, int C> inline void tile(const T *x, const T *packed, std::size_t count, T *out) {
     using V = typename Lanes<T>::vector;
     constexpr std::size_t lanes = vector_lanes<T>;
-    alignas(64) T part[pack_vectors][R * C][lanes];
-    UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-        V acc[R][C];
-        UNROLLED_FOR (int r = 0; r < R; ++r)
-            UNROLLED_FOR (int c = 0; c < C; ++c) acc[r][c] = V{};
+    V acc[R * C], waiting[3][R * C]; // sums of 1, 2 and 4 turns that wait for as many others
+    UNROLLED_FOR (std::size_t turn = 0; turn < pack_vectors; ++turn) {
+        UNROLLED_FOR (int j = 0; j < R * C; ++j) acc[j] = V{};
         for (std::size_t d = 0; d < count; d += pack_lanes<T>, x += R * lanes, packed += 2 * C * lanes) {
             V s[C], b[C];
             UNROLLED_FOR (int c = 0; c < C; ++c) {
@@ -118,28 +124,28 @@ template <class T, int R, int C> inline void tile(const T *x, const T *packed, s
                 const V sample = load_vector(x + r * lanes);
                 UNROLLED_FOR (int c = 0; c < C; ++c) {
                     const V z = sample * s[c] - b[c];
-                    acc[r][c] += z * z;
+                    acc[r * C + c] += z * z;
                 }
             }
         }
-        UNROLLED_FOR (int r = 0; r < R; ++r)
-            UNROLLED_FOR (int c = 0; c < C; ++c) store_vector(part[i][r * C + c], acc[r][c]);
+        std::size_t level = 0;
+        UNROLLED_FOR (; turn >> level & 1; ++level)
+            UNROLLED_FOR (int j = 0; j < R * C; ++j) acc[j] += waiting[level][j];
+        if (turn + 1 == pack_vectors) break;
+        UNROLLED_FOR (int j = 0; j < R * C; ++j) waiting[level][j] = acc[j];
     }
-    constexpr int folded = R * C < int(lanes) ? R * C : int(lanes); // as `sums` does, but not through packs in memory
+    constexpr int folded = R * C < int(lanes) ? R * C : int(lanes);
     UNROLLED_FOR (int first = 0; first < R * C; first += folded) {
-        V v[folded];
-        UNROLLED_FOR (int j = 0; j < folded; ++j) {
-            V q[pack_vectors];
-            UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) q[i] = load_vector(part[i][first + j]);
-            UNROLLED_FOR (std::size_t half = pack_vectors / 2; half > 0; half /= 2)
-                UNROLLED_FOR (std::size_t i = 0; i < half; ++i) q[i] += q[i + half];
-            v[j] = q[0];
-        }
         alignas(64) T total[lanes];
-        store_vector(total, fold<T, 1, folded>(v));
-        for (int j = 0; j < folded; ++j) out[first + j] = total[j];
+        store_vector(total, fold<T, 1, folded>(acc + first));
+        UNROLLED_FOR (int j = 0; j < folded; ++j) out[first + j] = total[j];
     }
 }
+
+// Scores of two components.
+typedef double Two __attribute__((vector_size(16)));
+
+template <class N> inline Two load_two(const N *from) { return Two{double(from[0]), double(from[1])}; }
 
 // Adds the distances of up to R rows from a block of components, and turns them into scores where they are complete.
 // IN m, rows; INOUT scores.
@@ -154,12 +160,24 @@ inline void tile_row(const Model<T> &m, const Compared<T> &rows, std::size_t n, 
     for (std::size_t k = part.first; k < part.last; k += C, packed += 2 * C * count) {
         T added[R * C];
         tile<T, R, C>(block, packed, count, added);
-        for (std::size_t r = 0; r < number; ++r)
-            for (std::size_t c = 0; c < C && k + c < part.last; ++c) {
-                double &score = scores[(n + r) * m.components + k + c];
-                score = part.start ? score + double(added[r * C + c]) : double(added[r * C + c]);
-                if (part.stop == m.stride) score = score_at(m, rows.log_weights, k + c, score);
+        double *to = scores + n * m.components + k;
+        if (k + C > part.last) {
+            for (std::size_t r = 0; r < number; ++r, to += m.components) {
+                *to = part.start ? *to + double(added[r * C]) : double(added[r * C]);
+                if (part.stop == m.stride) *to = score_at(m, rows.log_weights, k, *to);
             }
+            continue;
+        }
+        const Two log_weights = load_two(rows.log_weights + k), highest = m.constant + load_two(m.log_dets + k);
+        for (std::size_t r = 0; r < number; ++r, to += m.components) {
+            Two score = load_two(added + r * C);
+            if (part.start) score += load_two(to);
+            if (part.stop == m.stride) { // score_at
+                score = score < distance_max<T> ? score : Two{distance_max<T>, distance_max<T>};
+                score = log_weights + (highest - 0.5 * score);
+            }
+            to[0] = score[0], to[1] = score[1];
+        }
     }
 }
 
@@ -167,9 +185,10 @@ inline void tile_row(const Model<T> &m, const Compared<T> &rows, std::size_t n, 
 template <class T>
 inline void score_many(const Model<T> &m, const Compared<T> &rows, std::size_t number, double *scores) {
     constexpr std::size_t few = tile_rows / 4; // a tile that is not filled costs as much as a full one
-    for (std::size_t start = 0; start < m.stride; start += block_features)
+    for (std::size_t start = 0; start < m.stride; start += block_features) {
+        const std::size_t stop = m.stride - start < block_features ? m.stride : start + block_features;
+        if (!rows.begin) find_centre(m, start, stop, rows.centre); // it is the same for all further rows
         for (std::size_t first = 0; first < m.components; first += block_components) {
-            const std::size_t stop = m.stride - start < block_features ? m.stride : start + block_features;
             const std::size_t last = m.components - first < block_components ? m.components : first + block_components;
             const Block part = {start, stop, first, last};
             pack_block(m, rows.centre, part, rows.packed);
@@ -178,12 +197,12 @@ inline void score_many(const Model<T> &m, const Compared<T> &rows, std::size_t n
                 tile_row<T, tile_rows>(m, rows, n, number - n < tile_rows ? number - n : tile_rows, part, scores);
             for (; n < number; ++n) tile_row<T, 1>(m, rows, n, 1, part, scores);
         }
+    }
 }
 
 // Scores of the padded samples in scratch.  IN m, INOUT scratch.
 template <class T> inline void score_batch(const Model<T> &m, Scratch<T> &scratch) {
     const Input<T> padded = {scratch.samples, nullptr, T(1), m.stride, nullptr, false, {}};
-    find_centre(m, scratch.centre);
     score_many(m, {padded, 0, m.stride, scratch.centre, scratch.packed, scratch.log_weights}, scratch.batch,
                scratch.scores);
     if (!scratch.gaps) return;
@@ -200,7 +219,6 @@ template <class T> inline void score_batch(const Model<T> &m, Scratch<T> &scratc
 // [E2] [E3] [E4] for each row.  IN m, x[rows, features], scratch; OUT out.
 template <class T> void score(Model<T> m, Input<T> x, std::size_t rows, Scratch<T> scratch, Answers out) {
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
-    find_centre(m, scratch.centre);
     for (std::size_t done = 0; done < rows; done += scratch.batch) {
         const std::size_t count = rows - done < scratch.batch ? rows - done : scratch.batch;
         double *scores = out.scores ? out.scores + done * m.components : scratch.scores;

@@ -42,9 +42,12 @@ inline void line_dots(const T *one, const T *many, std::size_t apart, std::size_
         }
         constexpr int folded = R < int(lanes) ? R : int(lanes);
         UNROLLED_FOR (int j = 0; j < R; j += folded) {
-            alignas(64) T total[lanes];
-            store_vector(total, fold<T, 1, folded>(sums + j));
-            for (int i = 0; i < folded; ++i) out[j + i] = start ? out[j + i] + double(total[i]) : double(total[i]);
+            const V total = fold<T, 1, folded>(sums + j);
+            if constexpr (sizeof(T) == sizeof(double) && folded == int(lanes)) { // whole vectors are read back at once
+                store_vector(out + j, start ? load_vector(out + j) + total : total);
+            } else {
+                for (int i = 0; i < folded; ++i) out[j + i] = start ? out[j + i] + double(total[i]) : double(total[i]);
+            }
         }
     }
 }
