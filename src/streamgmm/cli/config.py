@@ -29,8 +29,16 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
         return path
     try:
         found = tomllib.loads(path.read_text(encoding="utf8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise CommandError(f"{path} is not TOML: {problem}.") from problem
+        context.default_map = _defaults(context, path, found)
+    except CommandError:
+        raise
+    except (ValueError, RecursionError) as problem:
+        raise CommandError(f"{path} is not TOML, or holds what no option takes: {problem}.") from problem
+    return path
+
+
+def _defaults(context: typer.Context, path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a file by the names of parameters, as they would be typed."""
     commands = set() if context.parent is None else set(getattr(context.parent.command, "commands", ()))
     command = context.info_name or ""
     own = found.get(command, {})
@@ -38,12 +46,11 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
     if not isinstance(own, dict):
         raise CommandError(f"{command} is {own!r} in {path}; expected a table.")
     known = _parameters(context.command.params)
-    context.default_map = {
+    return {
         known[name].name or "": _typed(path, key, value, known[name])
         for key, value in [*((k, v) for k, v in found.items() if k not in tables), *own.items()]
         if (name := _known_name(path, key, known, command))
     }
-    return path
 
 
 ConfigFile = Annotated[
