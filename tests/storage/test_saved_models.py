@@ -42,7 +42,9 @@ def test_saved_models_load(kind: str, rule: str, stream: str, tmp_path: Path) ->
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("setting", [{"random_state": 1 << 60}, {"period": 10**12}, {"half_life": 1e308}])
+@pytest.mark.parametrize(
+    "setting", [{"random_state": 1 << 60}, {"period": 10**12}, {"half_life": 1e308}, {"tol": 1e-300}]
+)
 def test_models_with_large_settings_load(setting: dict[str, float], tmp_path: Path) -> None:
     model = StreamingGaussianMixture(2, **setting).partial_fit(STREAMS["heavy tails"])
     model.save(tmp_path / "model.safetensors")

@@ -24,7 +24,7 @@ PAPERS_TOL = 0.05
 INITS = ("weights_init", "means_init", "precisions_init")
 MOST_SAMPLES = 1 << 31  # of a batch, which the kernel counts in 32 bits; also of components and their factors
 LONGEST_PERIOD = 1 << 53  # samples, exact as a float
-NARROWEST, WIDEST = 1e-100, 1e100  # of widths and tolerances, whose squares must stay finite
+NARROWEST, WIDEST = 1e-100, 1e100  # of widths, whose squares must stay finite
 FARTHEST_MEAN = 1e15  # at the start, so that losses stay finite
 
 
@@ -68,7 +68,9 @@ class Settings:
             require_number("period", self.period, Integral, least=1, most=LONGEST_PERIOD)
         for name in ("learning_rate_init", "learning_rate_min"):
             require_number(name, getattr(self, name), Real, above=0)
-        for name in ("sigma_min", "sigma_init", "tol"):
+        if self.tol is not None:
+            require_number("tol", self.tol, Real, above=0)
+        for name in ("sigma_min", "sigma_init"):
             if name == "sigma_min" or getattr(self, name) is not None:
                 require_number(name, getattr(self, name), Real, least=NARROWEST, most=WIDEST)
         require_number("mean_range", self.mean_range, Real, least=0, most=FARTHEST_MEAN)

@@ -189,7 +189,7 @@ def _trainer(facts: Mapping[str, Any]) -> Check:
     schedule: dict[str, Check] = {
         "sigma_init": POSITIVE,
         "sigma_min": POSITIVE,
-        "tol": optional(POSITIVE),
+        "tol": optional(number(ulp(0.0), inf)),
         "period": number(1, LONGEST_PERIOD, whole=True),
         "shrink": number(1e-6, 1),
         "baseline": choice("mean", "first"),
@@ -227,7 +227,7 @@ def settings_check(facts: Any) -> Check:
     if isinstance(rule, dict):
         own["rule"] = _settings_of(RULES.get(str(rule.get("name"))))
     own |= {name: number(1, MOST_SAMPLES, whole=True) for name in ("n_components", "batch_size", "rank")}
-    own["half_life"] = optional(number(1, inf))
+    own |= {"half_life": optional(number(1, inf)), "tol": optional(number(ulp(0.0), inf))}
     present = record({"n_components": anything, "rule": anything, "covariance_type": text}, unknown=anything)
     return every(present, fields_of(Settings, own))
 
