@@ -41,10 +41,12 @@ PROMISES = """
   (`tests/chaos/test_kills.py`, with brokers `tests/chaos/test_broker_kills.py`, with alerts
   `tests/chaos/test_alert_kills.py`).
 - **Hostile files.** Model files are checked as a whole before anything is built from them. `python -m tests.fuzz`
-  mutates model files, stacks, messages of rounds, events, alerts, tables, arrays, images and messages of brokers; each
-  case has 5 seconds, and ten times the size of its file in memory beside 2 MB, which Python's allocator may take at
-  once. The peak of memory is measured for each case alone. Models are scored, continued, saved and shown on the page,
-  and checkpoints resumed. What it ever found is in `tests/fuzz/seeds`.
+  mutates model files, stacks, messages of rounds, positions, settings, notes on deliveries, events, alerts, tables,
+  arrays, images and messages of brokers; each case has 5 seconds, and ten times the size of its file in memory beside
+  2 MB, which Python's allocator may take at once (64 MB for pictures, 20 MB for settings, whose dotted keys Python's
+  parser takes the square of). The peak of memory is measured for each case alone. Models are scored, continued, saved
+  and shown on the page, checkpoints resumed, and rows judged. What it ever found is in `tests/fuzz/seeds`.
+- **Readable files.** What could not be loaded again is not saved: a sentence says why, and the last good file stays.
 - **Long runs.** `python -m tests.chaos.long_stream --hours 12` watches a log a thousand times faster than it would
   grow, with rotations, silence, floods, bursts, bad rows, outages of the log and of the target of alerts, and a
   restart every hour. Every row is learned once; memory and descriptors stay as they are. An event file that passes

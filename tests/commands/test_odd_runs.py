@@ -15,6 +15,7 @@ import pytest
 from streamgmm import StreamingGaussianMixture
 from streamgmm.runs.train import WARM_UP
 from streamgmm.storage import load_model
+from streamgmm.storage.model_file import read_run_facts
 from streamgmm.storage.run_folder import EVENTS, MODEL
 from tests.commands.command_line import COMMAND, streamgmm
 
@@ -173,3 +174,22 @@ def test_a_column_that_never_changes(tmp_path: Path) -> None:
     assert here.run is not None
     assert here.run["progress"]["samples"] == 1500
     np.testing.assert_array_equal(here.mixture.means, there.mixture.means)
+
+
+def test_a_burst_of_rows_with_long_ids_is_resumed(tmp_path: Path) -> None:
+    """Nanoseconds since 1970 are more than a float can count."""
+    rng, first = np.random.default_rng(0), 1_700_000_000_000_000_000
+    values = rng.normal(size=(3040, 2))
+    values[2990:3000] += 80.0
+    lines = [json.dumps({"time": first + i, "a": a, "b": b}) + "\n" for i, (a, b) in enumerate(values.tolist())]
+    source, model = tmp_path / "x.ndjson", tmp_path / "run" / MODEL
+    watch = ["watch", source, "--out", tmp_path / "run", "--id", "time", "--follow", "--components", "4"]
+    source.write_text("".join(lines[:3000]))
+    streamgmm(*watch, "--samples", "3000")
+    burst = read_run_facts(model)["watch"]["burst"]
+    assert first < burst["first_id"] < burst["last_id"] == first + 2999
+    source.write_text("".join(lines))
+    streamgmm(*watch, "--samples", "3040", "--resume")
+    facts = read_run_facts(model)
+    assert facts["progress"]["samples"] == 3040
+    assert facts["watch"]["burst"]["first_id"] == burst["first_id"]

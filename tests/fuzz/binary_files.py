@@ -6,6 +6,7 @@ import io
 import struct
 import zipfile
 from functools import cache
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -60,6 +61,16 @@ def array_examples() -> list[bytes]:
     return found
 
 
+@cache
+def npz_examples() -> list[bytes]:
+    """Return the same arrays in files of several, plain and compressed."""
+    found = []
+    for write in (np.savez, np.savez_compressed):
+        write(buffer := io.BytesIO(), x=np.arange(60.0).reshape(20, 3), y=np.arange(20))
+        found.append(buffer.getvalue())
+    return found
+
+
 def change_npy_header(rng: Random, content: bytes) -> bytes:
     """Announce another shape or type."""
     other = rng.choice(
@@ -74,16 +85,34 @@ def change_npy_header(rng: Random, content: bytes) -> bytes:
 
 
 @cache
-def zip_examples() -> list[bytes]:
-    """Return zip files of images."""
+def image_examples() -> list[bytes]:
+    """Return images of several formats, grey and in colour."""
     rng = np.random.default_rng(0)
     found = []
-    for mode, compression in (("L", zipfile.ZIP_STORED), ("RGB", zipfile.ZIP_DEFLATED)):
+    for shape in ((6, 5), (6, 5, 3)):
+        for suffix in ("png", "jpeg", "bmp", "gif"):
+            Image.fromarray(rng.integers(0, 256, shape, np.uint8)).save(image := io.BytesIO(), suffix)
+            found.append(image.getvalue())
+    return found
+
+
+def try_image(path: Path) -> None:
+    """Read a folder with this image between two others."""
+    folder = path.parent / "images"
+    folder.mkdir(exist_ok=True)
+    for name, content in (("0", image_examples()[0]), ("1", path.read_bytes()), ("2", image_examples()[0])):
+        (folder / f"{name}.png").write_bytes(content)
+    read_all(folder)
+
+
+@cache
+def zip_examples() -> list[bytes]:
+    """Return zip files of images."""
+    found, images = [], image_examples()
+    for some, compression in ((images[:4], zipfile.ZIP_STORED), (images[4:], zipfile.ZIP_DEFLATED)):
         with zipfile.ZipFile(buffer := io.BytesIO(), "w", compression) as archive:
-            for i, suffix in enumerate(("png", "jpeg", "bmp", "gif")):
-                pixels = rng.integers(0, 256, (6, 5) if mode == "L" else (6, 5, 3), np.uint8)
-                Image.fromarray(pixels).save(image := io.BytesIO(), suffix)
-                archive.writestr(f"{i}.{suffix.replace('jpeg', 'jpg')}", image.getvalue())
+            for image, name in zip(some, ("0.png", "1.jpg", "2.bmp", "3.gif"), strict=True):
+                archive.writestr(name, image)
         found.append(buffer.getvalue())
     return found
 
@@ -99,5 +128,7 @@ BINARIES = (
     Format("parquet", ".parquet", parquet_examples, (flip_bytes, flip_bytes, cut_bytes), read_all),
     Format("arrow", ".arrow", arrow_examples, (flip_bytes, flip_bytes, cut_bytes), read_all),
     Format("npy", ".npy", array_examples, (flip_bytes, cut_bytes, change_npy_header), read_all),
+    Format("npz", ".npz", npz_examples, (flip_bytes, cut_bytes, change_npy_header), read_all),
+    Format("image", ".png", image_examples, (flip_bytes, flip_bytes, cut_bytes, change_image_size), try_image),
     Format("images", ".zip", zip_examples, (flip_bytes, flip_bytes, cut_bytes, change_image_size), read_all),
 )

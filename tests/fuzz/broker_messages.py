@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from streamgmm.errors import SourceError
-from streamgmm.sources.base import ReadOptions
+from streamgmm.sources.base import Position, ReadOptions
 from streamgmm.sources.message_parser import MessageParser
 from streamgmm.sources.messages import Messages
 from streamgmm.sources.mqtt_rows import Message, MqttParser
@@ -103,16 +103,17 @@ def _tried(parse: Callable[[list[bytes], ReadOptions], None]) -> Callable[[Path]
     return trial
 
 
-def parse_kafka(values: list[bytes], options: ReadOptions) -> None:
-    """Parse messages as the source of Kafka topics does."""
+def parse_kafka(values: list[bytes], options: ReadOptions, position: Position | None = None) -> None:
+    """Parse messages as the source of Kafka topics does, perhaps after a position."""
     parser, messages = MessageParser("topic", options), Messages()
+    parser.restore(position or {})
     messages.put(values, list(range(len(values))))
     parser.detect(values)
     if parser.is_json is not None:
         parser.chunk(messages, 0, {"row": len(values)}, str)
 
 
-def parse_mqtt(values: list[bytes], options: ReadOptions) -> None:
+def parse_mqtt(values: list[bytes], options: ReadOptions, position: Position | None = None) -> None:
     """Parse messages as the source of MQTT topics does, in two halves: with another parser after the first."""
     messages = []
     for number, value in enumerate(values):
@@ -120,6 +121,7 @@ def parse_mqtt(values: list[bytes], options: ReadOptions) -> None:
         name = topic.decode(errors="backslashreplace")
         messages.append(Message(name, payload, name.startswith("retained"), number))
     parser, half = MqttParser("broker", options), len(messages) // 2
+    parser.restore(position or {})
     parser.chunk(messages[:half], 0)
     again = MqttParser("broker", options)
     again.restore(_read_back(parser.facts()))
@@ -127,7 +129,7 @@ def parse_mqtt(values: list[bytes], options: ReadOptions) -> None:
     again.mention_silence()
 
 
-def parse_redis(values: list[bytes], options: ReadOptions) -> None:
+def parse_redis(values: list[bytes], options: ReadOptions, position: Position | None = None) -> None:
     """Parse entries as the source of Redis streams does, in two halves: with another parser after the first."""
     entries = []
     for number, value in enumerate(values):
@@ -135,6 +137,7 @@ def parse_redis(values: list[bytes], options: ReadOptions) -> None:
         entries.append((f"{number}-0".encode(), dict(zip(parts[::2], parts[1::2], strict=False))))
     half = len(entries) // 2
     parser, again = EntryParser("stream", options), EntryParser("stream", options)
+    parser.restore(position or {})
     for reader, some, first in ((parser, entries[:half], 0), (again, entries[half:], half)):
         reader.detect(some)
         if some:

@@ -48,10 +48,12 @@ class Format(NamedTuple):
 
 
 DEEP = "[" * 3000 + "]" * 3000
+DIGITS = "9" * 5000  # more than Python makes an integer of
+INFINITE = "1e999"  # is JSON, and infinity for Python
 NASTY: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 3, 255, 2**31, 2**53, 2**63, 2**64, 10**30, -(2**63)),
     *(0.5, -0.5, 1e-320, 1e-30, 1e16, 1e37, 1e150, 1e300, -1e300, 1.7e308),
-    *("", "x", "auto", "kmeans", "float32", "\x1b[2J", "=1+1", "\ud800", "NaN", "-1", "ä" * 300),
+    *("", "x", "auto", "kmeans", "float32", "\x1b[2J", "=1+1", "\ud800", "NaN", "-1", "ä" * 300, DIGITS, INFINITE),
     *([], [0], [[]], [None], {}, {"name": 1}, {"row": -1}, {"row": 1e300}, [1e300] * 3, ["a", "b", "c"]),
 )
 
@@ -77,7 +79,7 @@ def mutate_json(rng: Random, value: Any) -> Any:
     if kind == 0:
         del part[last]
     elif kind == 1 and isinstance(part, dict):
-        part[rng.choice(("extra", "name", "", "\x1b]0;x\x07", "samples"))] = rng.choice(NASTY)
+        part[rng.choice(("extra", "name", "", "\x1b]0;x\x07", "samples", "7", DIGITS))] = rng.choice(NASTY)
     elif kind == 2:
         other = value
         for key in rng.choice(ways):
@@ -90,6 +92,11 @@ def mutate_json(rng: Random, value: Any) -> Any:
     else:
         part[last] = rng.choice(NASTY)
     return value
+
+
+def to_json(value: Any, **options: Any) -> str:
+    """Return a value as JSON, with a number that is too large for a float where it holds the text of one."""
+    return json.dumps(value, **options).replace(f'"{INFINITE}"', INFINITE)
 
 
 def _nested(depth: int) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -94,12 +96,23 @@ def _watched(folder: Path) -> bytes:
     from streamgmm.runs.watch import WatchState
     from streamgmm.storage import load_model, save_model
 
-    _command(folder, "watch", "--no-follow")
+    _command(folder, "watch", "--no-follow", "--samples", "690")
     saved = load_model(folder / "watch" / "model.safetensors")
     burst = Burst("run:7", 2, 7, 9, "a", 3, 0.001)
     saved.run = {**(saved.run or {}), "watch": WatchState(burst, judged=900, flagged=9).facts()}
     save_model(folder / "watched.safetensors", saved)
     return (folder / "watched.safetensors").read_bytes()
+
+
+@contextmanager
+def watcher_in(folder: Path, state: Any) -> Iterator[Any]:
+    """Give what judges the rows of a run in a folder, and sends alerts to nobody."""
+    from streamgmm.runs.watch import Watcher, WatchOptions
+    from streamgmm.sinks.alerts import Outbox
+
+    (folder / "run").mkdir(exist_ok=True)
+    with Outbox(folder / "run", [], lambda text: None, length=state.alerts) as outbox:
+        yield Watcher(outbox, WatchOptions(fdr=0.05), state)
 
 
 def _on_a_cluster(folder: Path) -> bytes:
@@ -109,7 +122,7 @@ def _on_a_cluster(folder: Path) -> bytes:
     return (run.folder / "model.safetensors").read_bytes()
 
 
-def run_in(folder: Path, *, cluster: bool) -> Any:
+def run_in(folder: Path, *, cluster: bool, watcher: Any = None) -> Any:
     """Return a run on the table in a folder that nothing has happened in."""
     from streamgmm.core.settings import Settings
     from streamgmm.engines import Serial
@@ -122,6 +135,9 @@ def run_in(folder: Path, *, cluster: bool) -> Any:
     (folder / "run").mkdir(exist_ok=True)
     opened = partial(open_source, str(folder / TABLE), id_column="id", missing=True)
     settings, options = Settings(4), RunOptions(passes=2, shuffle="auto")
+    if watcher is not None:
+        order = RunOptions(passes=1, shuffle="no")
+        return TrainingRun(folder / "run", opened(), settings, Serial(), order, watcher=watcher)
     if cluster:
         return ClusterRun(folder / "run", opened, settings, LocalCluster(2, round_samples=100), options)
     return TrainingRun(folder / "run", opened(), settings, Serial(), options)

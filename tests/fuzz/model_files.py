@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,8 +14,8 @@ from safetensors.numpy import load, save
 
 from streamgmm import ModelFileError, StreamingAnomalyDetector, StreamingGaussianMixture
 from streamgmm.errors import StreamGMMError
-from tests.fuzz.formats import DEEP, Format, cut_bytes, flip_bytes, mutate_json
-from tests.fuzz.model_examples import TABLE, examples, run_in, table
+from tests.fuzz.formats import DEEP, Format, cut_bytes, flip_bytes, mutate_json, to_json
+from tests.fuzz.model_examples import TABLE, examples, run_in, table, watcher_in
 
 ROWS = np.random.default_rng(5).normal(0.5, 0.2, (70, 3))
 NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1e-320, 1e16, 1e37, 1e300, -1e300, 2.0**63)
@@ -43,7 +44,7 @@ def change_header(rng: Random, content: bytes) -> bytes:
     if rng.random() < 0.02:
         header["__metadata__"][key] = rng.choice((DEEP, '{"run": ' + DEEP + "}", "NaN", "3", ""))
     else:
-        header["__metadata__"][key] = json.dumps(mutate_json(rng, known))
+        header["__metadata__"][key] = to_json(mutate_json(rng, known))
     return join_parts(header, data)
 
 
@@ -101,11 +102,11 @@ def try_model(path: Path) -> None:
     """Load a model, then score, learn, save and describe it; show it on the page; look at it as a checkpoint."""
     from streamgmm.dashboard.follower import read_model
     from streamgmm.storage import load_model
-    from streamgmm.storage.model_file import read_run_facts
+    from streamgmm.storage.versions import Version
 
     read_model(path)
     with suppress(ModelFileError):
-        read_run_facts(path)
+        assert Version(path.stem, path, datetime.now(UTC)).samples >= 0
     saved = load_model(path)  # what is refused here is refused by everything below, too
     with suppress(ModelFileError):
         _judge(StreamingAnomalyDetector.load(path))
@@ -114,6 +115,7 @@ def try_model(path: Path) -> None:
     if model.n_features_in_ > 100:
         return
     rows = np.resize(ROWS, (len(ROWS), model.n_features_in_))
+    assert not np.isnan(saved.mixture.log_prob(rows)).any(), "a score in the units of the source is NaN"
     scores = model.score_samples(rows)
     assert not np.isnan(scores).any(), "a score is NaN"
     model.predict(rows)
@@ -125,7 +127,7 @@ def try_model(path: Path) -> None:
 def _judge(detector: StreamingAnomalyDetector) -> None:
     if detector.n_features_in_ <= 100:
         rows = np.resize(ROWS, (len(ROWS), detector.n_features_in_))
-        detector.p_values(rows)
+        assert not np.isnan(detector.p_values(rows)).any(), "a p-value is NaN"
         detector.partial_fit(rows)
 
 
@@ -138,21 +140,22 @@ def _describe(saved: Any, path: Path) -> None:
     if saved.run is not None:
         record = RunRecord.from_facts(saved.run)
         json.dumps(record.facts())
-        if record.watch is not None:
-            WatchState.from_facts(record.watch)
+        state = None if record.watch is None else WatchState.from_facts(record.watch)
         if saved.trainer.n_features <= 100:
-            _resume(saved, record, path.parent)
+            _resume(saved, record, state, path.parent)
 
 
-def _resume(saved: Any, record: Any, folder: Path) -> None:
-    """Continue a run for a few chunks of its source."""
+def _resume(saved: Any, record: Any, state: Any, folder: Path) -> None:
+    """Continue a run for a few chunks of its source, and judge their rows if it did so before."""
     if not (folder / TABLE).exists():
         (folder / TABLE).write_text(table())
     try:
-        run = run_in(folder, cluster=record.cluster is not None)
-        run.resume(saved, record)
-        for turn, _ in enumerate(run.go()):
-            run.stop = lambda turn=turn: turn > 1
+        with ExitStack() as after:
+            watcher = None if state is None else after.enter_context(watcher_in(folder, state))
+            run = run_in(folder, cluster=record.cluster is not None, watcher=watcher)
+            run.resume(saved, record)
+            for turn, _ in enumerate(run.go()):
+                run.stop = lambda turn=turn: turn > 1
     except StreamGMMError:
         return
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from tests.fuzz.formats import NASTY, places
+from tests.fuzz.formats import NASTY, places, to_json
 from tests.fuzz.model_files import NUMBERS, join_parts, odd_number, split_parts
 
 
@@ -27,7 +27,7 @@ def sweep(content: bytes) -> Iterator[bytes]:
     known = json.loads(layout["__metadata__"][key])
     for way in places(known):
         for value in (*NASTY, ...) if way else ():
-            yield join_parts({**layout, "__metadata__": {key: json.dumps(_changed(known, way, value))}}, data)
+            yield join_parts({**layout, "__metadata__": {key: to_json(_changed(known, way, value))}}, data)
 
 
 def _changed(known: Any, way: tuple[Any, ...], value: Any) -> Any:

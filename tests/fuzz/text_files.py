@@ -15,7 +15,7 @@ import numpy as np
 
 from streamgmm.errors import SourceError
 from streamgmm.sources import open_source
-from tests.fuzz.formats import DEEP, NASTY, Format, Mutation, cut_bytes, flip_bytes, mutate_json
+from tests.fuzz.formats import DEEP, NASTY, Format, Mutation, cut_bytes, flip_bytes, mutate_json, to_json
 
 CANVAS = 64 << 20  # bytes that a picture may take, whatever it shows
 CELLS = (
@@ -63,7 +63,9 @@ def event_examples() -> list[bytes]:
 @cache
 def alert_examples() -> list[bytes]:
     """Return the log of alerts of a run."""
-    alerts = [{"id": f"run:{i}", "state": "row", "run": "run", "row": i} for i in range(20)]
+    reason = {"feature": "a", "share": 0.5, "value": 1.0, "expected": 0.0, "low": -1.0, "high": 1.0}
+    alerts = [{"id": f"run:{i}", "state": "row", "run": "run", "row": i, "explain": [reason]} for i in range(20)]
+    alerts.append({"id": "run:19", "state": "close", "row": 25, "first_row": 19, "count": 2, "min_p_value": 0.001})
     return [b'{"v": 1, "removed": 120}\n' + "".join(json.dumps(a) + "\n" for a in alerts).encode()]
 
 
@@ -105,7 +107,7 @@ def change_object(rng: Random, content: bytes) -> bytes:
         value = mutate_json(rng, json.loads(lines[at]))
     except (ValueError, RecursionError):
         value = rng.choice(NASTY)
-    lines[at] = json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf8", "surrogatepass")
+    lines[at] = to_json(value, ensure_ascii=rng.random() < 0.5).encode("utf8", "surrogatepass")
     return b"\n".join(lines)
 
 
@@ -165,10 +167,12 @@ def try_curve(path: Path) -> None:
 
 
 def try_alerts(path: Path) -> None:
-    """Open a log of alerts as runs do that resume, then append and read."""
+    """Show alerts on the page, and open their log as runs do that resume, then append and read."""
+    from streamgmm.dashboard.alerts import read_alerts
     from streamgmm.errors import StreamGMMError
     from streamgmm.storage.alert_log import ALERTS, AlertLog
 
+    read_alerts(path)
     for length in (None, 0, 300, 10_000):
         (path.parent / ALERTS).write_bytes(path.read_bytes())
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamgmm import StreamingGaussianMixture
+from streamgmm import ModelFileError, StreamingGaussianMixture
 
 KINDS = {"diag": ("natural", "sgd", "sem"), "full": ("natural", "sgd", "sem"), "low_rank": ("natural", "sem")}
 KINDS_AND_RULES = [(kind, rule) for kind, rules in KINDS.items() for rule in rules]
@@ -39,3 +39,32 @@ def test_saved_models_load(kind: str, rule: str, stream: str, tmp_path: Path) ->
         for part in np.array_split(STREAMS[stream].astype(dtype), 4):
             model.partial_fit(part).save(tmp_path / "model.safetensors")
             StreamingGaussianMixture.load(tmp_path / "model.safetensors")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "setting", [{"random_state": 1 << 60}, {"period": 10**12}, {"half_life": 1e308}, {"tol": 1e-300}]
+)
+def test_models_with_large_settings_load(setting: dict[str, float], tmp_path: Path) -> None:
+    model = StreamingGaussianMixture(2, **setting).partial_fit(STREAMS["heavy tails"])
+    model.save(tmp_path / "model.safetensors")
+    again = StreamingGaussianMixture.load(tmp_path / "model.safetensors")
+    [(name, value)] = setting.items()
+    assert again.get_params()[name] == value
+
+
+@pytest.mark.parametrize("setting", [{"batch_size": 1 << 32}, {"sigma_min": 1e-200}, {"mean_range": 1e299}])
+def test_settings_that_no_file_could_hold_are_refused_at_the_start(setting: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=rf"{next(iter(setting))} is .*; expected"):
+        StreamingGaussianMixture(2, **setting).partial_fit(STREAMS["a jump"])
+
+
+def test_what_could_not_be_read_again_does_not_replace_a_good_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    model = StreamingGaussianMixture(2, random_state=0).partial_fit(STREAMS["a jump"])
+    model.save(path)
+    good = path.read_bytes()
+    model.trainer_.parameters.means[0, 0] = 1e200
+    with pytest.raises(ModelFileError, match="cannot be saved: it could not be read again"):
+        model.save(path)
+    assert path.read_bytes() == good

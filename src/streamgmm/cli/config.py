@@ -32,8 +32,16 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
         return path
     try:
         found = tomllib.loads(path.read_text(encoding="utf8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise CommandError(f"{path} is not TOML: {problem}.") from problem
+        context.default_map = _defaults(context, path, found)
+    except CommandError:
+        raise
+    except (ValueError, RecursionError) as problem:
+        raise CommandError(f"{path} is not TOML, or holds what no option takes: {problem}.") from problem
+    return path
+
+
+def _defaults(context: typer.Context, path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a file by the names of parameters, as they would be typed."""
     commands: dict[str, Any] = {} if context.parent is None else getattr(context.parent.command, "commands", {})
     command = context.info_name or ""
     own = found.get(command, {})
@@ -43,12 +51,11 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
     known = _parameters(context.command.params)
     elsewhere = {name for other in commands.values() for name in _parameters(other.params)} - known.keys()
     shared = {k: v for k, v in found.items() if k not in tables and k.replace("_", "-") not in elsewhere}
-    context.default_map = {
+    return {
         known[name].name or "": _typed(path, key, value, known[name])
         for key, value in [*shared.items(), *own.items()]
         if (name := _known_name(path, key, known, command))
     }
-    return path
 
 
 ConfigFile = Annotated[

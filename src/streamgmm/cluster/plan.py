@@ -12,6 +12,7 @@ from streamgmm.sources.base import check_position
 from streamgmm.sources.slices import Piece, Slices
 from streamgmm.storage.schema import COUNT, list_of, record
 
+LONGEST_NUMBER = 15  # digits
 PLACES = {"finished": list_of(list_of(COUNT, length=2)), "begun": record({}, unknown=COUNT)}
 
 
@@ -40,8 +41,13 @@ class PassPlan:
             self._require_slices(0 <= first < end <= len(self._places))
             self._places[first:end] = slices.ends[first:end]
         for number, place in position["begun"].items():
-            self._require_slices(number.isdecimal() and int(number) < len(self._places))
-            self._places[int(number)] = place
+            self._places[self._slice(number)] = place
+
+    def _slice(self, name: str) -> int:
+        """Return the number of a slice that a position names."""
+        number = int(name) if name.isdecimal() and len(name) <= LONGEST_NUMBER else len(self._places)
+        self._require_slices(number < len(self._places))
+        return number
 
     def _require_slices(self, known: bool) -> None:
         if not known:

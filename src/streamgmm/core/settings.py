@@ -22,6 +22,10 @@ from streamgmm.errors import SettingError
 DEFAULT_CAP = 20.0  # of precisions: features in [0, 1], or standardised ones while the annealing is wide
 PAPERS_TOL = 0.05
 INITS = ("weights_init", "means_init", "precisions_init")
+MOST_SAMPLES = 1 << 31  # of a batch, which the kernel counts in 32 bits; also of components and their factors
+LONGEST_PERIOD = 1 << 53  # samples, exact as a float
+NARROWEST, WIDEST = 1e-100, 1e100  # of widths, whose squares must stay finite
+FARTHEST_MEAN = 1e15  # at the start, so that losses stay finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +63,17 @@ class Settings:
             _require_choice("rule", self.rule, RULES, ", or a Rule")
         _require_choice("grid", self.grid, LAYOUTS)
         for name in ("n_components", "batch_size", "rank"):
-            require_number(name, getattr(self, name), Integral, least=1)
+            require_number(name, getattr(self, name), Integral, least=1, most=MOST_SAMPLES)
         if self.period is not None:
-            require_number("period", self.period, Integral, least=1)
-        for name in ("learning_rate_init", "learning_rate_min", "sigma_min"):
+            require_number("period", self.period, Integral, least=1, most=LONGEST_PERIOD)
+        for name in ("learning_rate_init", "learning_rate_min"):
             require_number(name, getattr(self, name), Real, above=0)
-        for name in ("sigma_init", "tol"):
-            if getattr(self, name) is not None:
-                require_number(name, getattr(self, name), Real, above=0)
-        require_number("mean_range", self.mean_range, Real, least=0)
+        if self.tol is not None:
+            require_number("tol", self.tol, Real, above=0)
+        for name in ("sigma_min", "sigma_init"):
+            if name == "sigma_min" or getattr(self, name) is not None:
+                require_number(name, getattr(self, name), Real, least=NARROWEST, most=WIDEST)
+        require_number("mean_range", self.mean_range, Real, least=0, most=FARTHEST_MEAN)
         if self.precision_max is not None:
             require_number("precision_max", self.precision_max, Real, least=1e-20, most=1e30)
         _require_choice("scale", self.scale, ("auto", "none"))
@@ -201,7 +207,7 @@ def require_number(
         return
     what = "an integer" if kind is Integral else "a number"
     bounds = f" above {above:g}" if above > -inf else f" of at least {least:g}" if least > -inf else ""
-    bounds += f" and at most {most:g}" if most < inf else ""
+    bounds = f" of at most {most:.10g}" if fits and value > most else bounds
     raise SettingError(name, value, f"{what}{bounds}")
 
 

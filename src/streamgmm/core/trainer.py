@@ -389,12 +389,9 @@ class Trainer(TrainingRows):
         self.settings = settings
         self._control = Control.restore(facts, tensors, self.n_components)
         self.n_skipped = int(facts["n_skipped"])
-        self._main = self._main.restored(tensors)
+        self._main, self._engine_state = self._restored_replicas(tensors)
         if self._standard is not None:
             self._standard.restore(tensors, self._main)
-        own = {n.removeprefix("engine."): v for n, v in tensors.items() if n.startswith("engine.")}
-        self._engine_state = engine.restored(self._main, own)
-        self.validate_bounds([self._main, *engine.own_replicas(self._engine_state)])
         self._pending.restore(tensors["pending.rows"], tensors["pending.shares"])
         self.rng.bit_generator.state = facts["rng"]
         return self

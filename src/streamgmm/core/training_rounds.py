@@ -14,6 +14,7 @@ from streamgmm.core.engine import Merging, Replica, Round, merge_replicas, one_a
 from streamgmm.core.rounds import LearnedShare, RoundStart, learned_replicas, reports_in_order
 from streamgmm.core.rules import Context
 from streamgmm.core.settings import Settings
+from streamgmm.core.standardisation import Standardisation
 from streamgmm.core.training_view import TrainingView
 
 UNLIMITED = 1 << 60  # samples
@@ -73,6 +74,26 @@ class TrainingRounds(TrainingView):
         """
         for replica in replicas:
             replica.parameters.kind.validate_bounds(replica.parameters, self._bounds)
+
+    def require_restorable(self, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Raise an exception for tensors that could not be restored, as those of a training that has lost its way.
+
+        Parameters
+        ----------
+        tensors : mapping of str to array
+            What ``tensors`` has returned.
+        """
+        main, _ = self._restored_replicas(tensors)
+        if self._standard is not None:
+            Standardisation(self.n_features, self.dtype, self.rule).restore(tensors, main)
+
+    def _restored_replicas(self, tensors: Mapping[str, npt.NDArray[Any]]) -> tuple[Replica, Any]:
+        """Return the replica and the state of the engine that tensors describe; raise an exception if damaged."""
+        main = self._main.restored(tensors)
+        own = {n.removeprefix("engine."): v for n, v in tensors.items() if n.startswith("engine.")}
+        state = self.engine.restored(main, own)
+        self.validate_bounds([main, *self.engine.own_replicas(state)])
+        return main, state
 
     def samples_in_round(self, wanted: int) -> int:
         """Return how many samples the next round should have: it ends at a check, and no later than a rule allows.

@@ -25,6 +25,7 @@ from streamgmm.monitoring.monitor import ids_of_tensors
 from streamgmm.plots import image_shape
 from streamgmm.storage import events
 from streamgmm.storage.alert_log import ALERTS
+from streamgmm.storage.container import DAMAGE
 from streamgmm.storage.format3 import check_model
 from streamgmm.storage.model_file import load_model, read_model_file
 from streamgmm.storage.run_folder import EVENTS, MODEL
@@ -129,7 +130,7 @@ def read_model(path: Path) -> Model | None:
                 ids_of_tensors({n.removeprefix("monitor."): v for n, v in tensors.items()}, len(strange))
             ),
         )
-    except (OSError, KeyError, ValueError, TypeError, AttributeError, IndexError):
+    except (OSError, *DAMAGE):
         return None
     components = {model.means.shape[:1], model.weights.shape, model.usage.shape}
     rows = {model.strange_rows.shape[:1], model.strange_scores.shape, model.strange_numbers.shape}

@@ -140,7 +140,7 @@ def check_fit_options(n_epochs: Any, shuffle: Any, verbose: Any, n_jobs: Any, en
     """Raise unless the parameters of an estimator that a trainer does not know are valid."""
     if n_epochs != "auto":
         require_number("n_epochs", n_epochs, Integral, least=1)
-    require_number("verbose", int(verbose), Integral, least=0)
+    require_number("verbose", int(verbose) if isinstance(verbose, bool | np.bool_) else verbose, Integral, least=0)
     if not isinstance(shuffle, bool | np.bool_):
         raise ValueError(f"shuffle is {shuffle!r}; expected True or False.")
     check_engine(n_jobs, engine)

@@ -155,6 +155,15 @@ def _extend(run: str, burst: Burst | None, rows: JudgedRows, index: int) -> Burs
     return burst._replace(rows=burst.rows + 1, last_row=number, last_id=row_id, min_p_value=smallest, quiet=0)
 
 
+def is_plain_id(value: object) -> bool:
+    """Return whether a value, perhaps from a file, is an id as ``plain_id`` gives them.
+
+    >>> is_plain_id(1 << 60), is_plain_id(float("inf")), is_plain_id([])
+    (True, False, False)
+    """
+    return isinstance(value, PlainId) and (not isinstance(value, float) or isfinite(value))
+
+
 def plain_id(value: Any) -> PlainId:
     """Return the id of a row as JSON has it: times and other things become text, NaN becomes None.
 

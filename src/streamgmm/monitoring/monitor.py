@@ -13,7 +13,7 @@ from streamgmm.core.refinement import PARTS
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.state import require_range
 from streamgmm.core.trainer import Trainer
-from streamgmm.monitoring.bursts import PlainId
+from streamgmm.monitoring.bursts import PlainId, is_plain_id
 from streamgmm.monitoring.gaps import fill_gaps
 from streamgmm.monitoring.optimism import NONE, Optimism
 from streamgmm.monitoring.quantiles import reference_of_digests
@@ -306,7 +306,7 @@ def ids_of_tensors(tensors: Mapping[str, npt.NDArray[Any]], count: int) -> list[
     if "row_ids" not in tensors:
         return [None] * count
     ids = json.loads(tensors["row_ids"].tobytes())
-    if not isinstance(ids, list) or len(ids) != count or not all(isinstance(i, PlainId) for i in ids):
+    if not isinstance(ids, list) or len(ids) != count or not all(map(is_plain_id, ids)):
         raise ValueError("the ids of the strangest rows are not a list of as many texts and numbers")
     return ids
 

@@ -138,6 +138,7 @@ class ImageSource(SeekableSource):
         return {"row": len(self._names), "last": self._names[-1] if self._names else None}
 
     def verify(self, end: Position) -> None:
+        check_position(end, {"last": optional(text)}, self.name)
         row = end["row"]
         if row and (row > len(self._names) or self._names[row - 1] != end["last"]):
             raise SourceError(

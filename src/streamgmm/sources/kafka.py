@@ -39,6 +39,7 @@ CONSUMER_SETTINGS = {
     "logger": None,
     "log_level": 0,
 }
+OFFSETS = record({}, unknown=COUNT)
 FACTS = {"turn": COUNT, "block": optional(number(1, MOST_TOGETHER, whole=True)), **FORMAT}  # of a position
 
 
@@ -109,7 +110,7 @@ class KafkaSource(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         """Yield chunks up to the present end. A followed topic ends while no broker answers: read it again later."""
-        check_position(start, {"offsets": record({}, unknown=COUNT)}, self.name, FACTS)
+        check_position(start, {"offsets": OFFSETS}, self.name, FACTS)
         position, gone = start or {}, None
         time.sleep(min(1.0, self._outage.pause))
         while not self._outage.pause:

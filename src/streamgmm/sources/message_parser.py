@@ -14,11 +14,19 @@ from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
 from streamgmm.sources.json_lines import JsonParser
 from streamgmm.sources.line_parser import LineError
 from streamgmm.sources.messages import Messages, Vectors
-from streamgmm.storage.schema import flag, number, optional
+from streamgmm.storage.schema import flag, number, optional, refuse
 
 MOST_BYTES = 1 << 24  # of a message in JSON
 WIDEST = 1 << 28  # bytes of a vector
-FORMAT = {"json": optional(flag), "width": optional(number(0, WIDEST, whole=True))}
+
+
+def _vector_bytes(value: Any, place: str) -> None:
+    number(0, WIDEST, whole=True)(value, place)
+    if value % 4:
+        refuse(value, place, "the bytes of a vector of float32")
+
+
+FORMAT = {"json": optional(flag), "width": optional(_vector_bytes)}
 """What a parser adds to positions."""
 
 

@@ -26,6 +26,7 @@ SETTINGS = ("client", "rows", "window", *FILE_SETTINGS)
 WINDOW = 10  # brokers send at least this many messages ahead of acknowledgements
 MOST_MESSAGES = 1000  # of a chunk
 WAIT_SECONDS = 1.0  # for messages, before a followed topic counts as idle
+POSITION = {"messages": COUNT}
 TEXTS = record({}, unknown=text)
 FACTS = {"client": optional(text), "rows": choice(None, *ROW_KINDS), "latest": TEXTS, "round": TEXTS, **FORMAT}
 """What a position may have, beside the number of messages."""
@@ -80,7 +81,7 @@ class MqttSource(Source):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         """Yield chunks as messages arrive. A followed topic ends when nothing arrives for a second."""
-        check_position(start, {"messages": COUNT}, self.name, FACTS)
+        check_position(start, POSITION, self.name, FACTS)
         if start is not None:
             self._parser.restore(start)
         session, client = self._open(start)

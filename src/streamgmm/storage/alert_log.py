@@ -15,10 +15,12 @@ from threading import Condition
 
 from streamgmm.errors import StreamGMMError
 from streamgmm.storage.atomic import remove_torn, sync_folder, write_atomically
+from streamgmm.storage.schema import COUNT, anything, record
 
 ALERTS = "alerts.ndjson"
 KEPT = 10_000  # delivered alerts that stay in the file, for people
 BATCH_BYTES = 1 << 18  # read at once, so that memory is bounded however many alerts wait
+HEADING = record({"v": anything, "removed": COUNT}, unknown=anything)
 _HEADING = b'{"v": 1, "removed": %d}\n'
 
 
@@ -62,8 +64,9 @@ class AlertLog:
         heading = self._file.readline(100)
         try:
             facts = json.loads(heading)
-            version, self._removed = facts["v"], int(facts["removed"])
-        except (ValueError, TypeError, KeyError) as problem:
+            HEADING(facts, "the first line")
+            version, self._removed = facts["v"], facts["removed"]
+        except ValueError as problem:
             self._file.close()
             raise StreamGMMError(f"{self.path} was not written by a run. Choose another folder.") from problem
         if version != 1:

@@ -41,7 +41,7 @@ class ForeignFileError(ValueError):
 
 def to_container(header: Any, tensors: dict[str, npt.NDArray[Any]]) -> bytes:
     """Return the bytes of a file; numbers of NumPy in the header become plain ones."""
-    text = json.dumps(header, allow_nan=False, default=_plain)
+    text = _to_json(header)
     _require_memory(len(text) + sum(value.nbytes for value in tensors.values()))
     return to_bytes(tensors, {KEY: text})
 
@@ -90,6 +90,15 @@ def _tensor(name: str, facts: dict[str, Any]) -> npt.NDArray[Any]:
     if len(facts["shape"]) > 4:
         raise ValueError(f"tensor {name!r:.60} has {len(facts['shape'])} axes; expected at most 4")
     return np.frombuffer(facts["data"], dtype=TYPES[kind]).reshape(facts["shape"])
+
+
+def plain(header: Any) -> Any:
+    """Return a header as a file gives it back; raise ValueError or TypeError for what JSON does not have."""
+    return json.loads(_to_json(header))
+
+
+def _to_json(header: Any) -> str:
+    return json.dumps(header, allow_nan=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ when they are restored; here is what bounds their size.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf, ulp
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from streamgmm.core.drift import DriftState
 from streamgmm.core.rows import LIMITS
 from streamgmm.core.rules import RULES
 from streamgmm.core.scaling import SCALINGS
-from streamgmm.core.settings import Settings
+from streamgmm.core.settings import LONGEST_PERIOD, MOST_SAMPLES, Settings
 from streamgmm.engines import ENGINES
 from streamgmm.monitoring import Burst, DiscoveryState
+from streamgmm.monitoring.bursts import is_plain_id
 from streamgmm.monitoring.false_discovery import SPANS
 from streamgmm.storage.run_record import Progress, RunRecord
 from streamgmm.storage.schema import (
@@ -37,6 +39,7 @@ from streamgmm.storage.schema import (
     number,
     optional,
     record,
+    refuse,
     text,
 )
 
@@ -44,7 +47,6 @@ Header = Mapping[str, Any]
 Tensors = Mapping[str, npt.NDArray[Any]]
 
 MOST_JOBS = 1024
-MOST_SAMPLES = 1 << 31  # of a batch or a period, which the kernel counts in 32 bits
 ROWS = ("pending.rows", "first.rows", "monitor.rows", "monitor.reservoir.rows")  # they may have gaps
 MOST_HASHED = 1 << 20  # bytes of a file
 CONSTANTS = "monitor.snapshot.constants"  # NaN where a feature varies
@@ -54,7 +56,7 @@ POSITIVE = number(least=1e-100)
 LOSS = optional(number(-FARTHEST, FARTHEST))
 SQUARE = number(0, FARTHEST**2)
 WORD128 = number(0, (1 << 128) - 1, whole=True)
-ID = either(text, optional(number()))
+SEED = number(0, inf, whole=True)
 
 NAMED = record({"name": text}, {"module": optional(text)}, unknown=anything)
 RNG = record(
@@ -65,12 +67,27 @@ RNG = record(
         "uinteger": number(0, (1 << 32) - 1, whole=True),
     }
 )
-BURST = {"rows": COUNT, "quiet": COUNT, "first_id": ID, "last_id": ID, "min_p_value": optional(number(0, 1))}
-DISCOVERIES = {"row": COUNT, "last": COUNT, "sums": list_of(number(0, 1e15), length=len(SPANS))}
+
+
+def _row_id(value: Any, place: str) -> None:
+    if not is_plain_id(value):
+        refuse(value, place, "a text, a number or null")
+
+
+SUMS = list_of(number(0, 1e15), length=len(SPANS))
+DISCOVERIES = fields_of(DiscoveryState, {"row": COUNT, "last": COUNT, "sums": SUMS}, required=True)
+
+
+def _discoveries(value: Any, place: str) -> None:
+    DISCOVERIES(value, place)
+    number(0, value["row"], whole=True)(value["last"], f"{place}.last")
+
+
+BURST = {"rows": COUNT, "quiet": COUNT, "first_id": _row_id, "last_id": _row_id, "min_p_value": optional(number(0, 1))}
 WATCH = record(
     {
         "burst": optional(fields_of(Burst, BURST)),
-        "discoveries": fields_of(DiscoveryState, DISCOVERIES, required=True),
+        "discoveries": _discoveries,
         **dict.fromkeys(("judged", "flagged", "window_judged", "window_flagged", "alerts"), COUNT),
     }
 )
@@ -100,7 +117,7 @@ RUN = every(
             "missing": choice("error", "skip", "learn"),
             "fingerprint": optional(_fingerprint),
             "passes": either(choice(None, "auto"), number(1, whole=True)),
-            "shuffle_seed": optional(COUNT),
+            "shuffle_seed": optional(SEED),
             "watch": optional(WATCH),
             "cluster": optional(CLUSTER),
             "progress": fields_of(Progress, PROGRESS),
@@ -156,13 +173,13 @@ def _parts(header: Header) -> dict[str, Check]:
                 "n_epochs": either(choice("auto"), number(1, whole=True)),
                 "shuffle": flag,
                 "n_jobs": jobs,
-                "random_state": optional(COUNT),
+                "random_state": optional(SEED),
                 "verbose": either(flag, COUNT),
             },
         ),
         "scaling": optional(choice(*SCALINGS)),
         "detector": optional(
-            record({"contamination": number(1e-12, 0.5)}, {"offset": optional(number()), "rest": number()})
+            record({"contamination": number(ulp(0.0), 0.5)}, {"offset": optional(number()), "rest": number()})
         ),
         "run": optional(RUN),
     }
@@ -172,8 +189,8 @@ def _trainer(facts: Mapping[str, Any]) -> Check:
     schedule: dict[str, Check] = {
         "sigma_init": POSITIVE,
         "sigma_min": POSITIVE,
-        "tol": optional(POSITIVE),
-        "period": number(1, MOST_SAMPLES, whole=True),
+        "tol": optional(number(ulp(0.0), inf)),
+        "period": number(1, LONGEST_PERIOD, whole=True),
         "shrink": number(1e-6, 1),
         "baseline": choice("mean", "first"),
         "drop_below": number(0),
@@ -210,6 +227,7 @@ def settings_check(facts: Any) -> Check:
     if isinstance(rule, dict):
         own["rule"] = _settings_of(RULES.get(str(rule.get("name"))))
     own |= {name: number(1, MOST_SAMPLES, whole=True) for name in ("n_components", "batch_size", "rank")}
+    own |= {"half_life": optional(number(1, inf)), "tol": optional(number(ulp(0.0), inf))}
     present = record({"n_components": anything, "rule": anything, "covariance_type": text}, unknown=anything)
     return every(present, fields_of(Settings, own))
 

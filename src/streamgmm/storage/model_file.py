@@ -26,8 +26,8 @@ from streamgmm.errors import ModelFileError, Remedy
 from streamgmm.monitoring import Monitor
 from streamgmm.storage import format2
 from streamgmm.storage.atomic import write_atomically
-from streamgmm.storage.container import DAMAGE, ForeignFileError, read_container, read_header, to_container
-from streamgmm.storage.format3 import check_heading, check_model, require_finite
+from streamgmm.storage.container import DAMAGE, ForeignFileError, plain, read_container, read_header, to_container
+from streamgmm.storage.format3 import RUN, check_heading, check_model
 
 FORMAT = 3
 
@@ -73,7 +73,7 @@ class SavedModel:
 
 
 def save_model(path: str | os.PathLike[str], saved: SavedModel, *, rows: bool = True) -> None:
-    """Write a model atomically; raise ValueError rather than replace a good file by one that cannot be read.
+    """Write a model atomically; raise ModelFileError rather than replace a good file by one that cannot be read.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def write_model_file(path: Path, header: Mapping[str, Any], tensors: Mapping[str
 
 
 def pack_model(saved: SavedModel, *, rows: bool = True) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Return header and tensors of a model; raise ValueError for tensors that could not be read again."""
+    """Return header and tensors of a model; raise ModelFileError for what could not be read again."""
     trainer, rule = saved.trainer, saved.trainer.rule
     trainer.settle()
     header = {
@@ -119,8 +119,20 @@ def pack_model(saved: SavedModel, *, rows: bool = True) -> tuple[dict[str, Any],
         tensors |= {f"monitor.{name}": value for name, value in saved.monitor.tensors(rows).items()}
     if not rows:
         _drop_rows(tensors)
-    require_finite(tensors, bool(trainer.settings.allow_nan))
+    _require_readable(header, tensors, trainer)
     return header, tensors
+
+
+def _require_readable(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]], trainer: Trainer) -> None:
+    """Raise ModelFileError for what ``unpack_model`` would refuse, so that it does not replace a good file."""
+    try:
+        found = plain(header)
+        if _unregistered(found) is None:  # what is not registered here may be so where the file is loaded
+            check_model(found, tensors)
+        trainer.require_restorable(tensors)
+        _monitor(tensors, trainer)
+    except DAMAGE as problem:
+        raise ModelFileError(f"the model cannot be saved: it could not be read again ({problem!s:.200}).") from problem
 
 
 def _drop_rows(tensors: dict[str, npt.NDArray[Any]]) -> None:
@@ -163,6 +175,7 @@ def read_run_facts(path: Path) -> dict[str, Any]:
         facts = read_header(path)["run"]
         if not isinstance(facts, dict):
             raise ValueError("it says nothing about a run")
+        RUN(facts, "run")
         return facts
     except DAMAGE as problem:
         raise ModelFileError(f"{path} is damaged or not a checkpoint of a run: {problem!s:.200}.") from problem
@@ -199,32 +212,42 @@ def unpack_model(header: Mapping[str, Any], tensors: dict[str, npt.NDArray[Any]]
     if "layers" in header:
         raise ModelFileError(f"{path} holds a stack of layers.", Remedy.LOAD_STACK)
     check_heading(header)
-    for what, known in (("rule", RULES), ("covariance", KINDS), ("engine", ENGINES)):
+    if (what := _unregistered(header)) is not None:
         name, module = header[what]["name"], header[what].get("module")
-        if name not in known:
-            raise ModelFileError(
-                f"{path} was trained with {what} {name!r:.100}, which is not registered. "
-                f"Import {module!s:.100}, where it is defined, before loading the file."
-            )
+        raise ModelFileError(
+            f"{path} was trained with {what} {name!r:.100}, which is not registered. "
+            f"Import {module!s:.100}, where it is defined, before loading the file."
+        )
     check_model(header, tensors)
     facts = dict(header["trainer"])
     facts["settings"] = {"scale": "none", **facts["settings"]}  # earlier versions knew nothing else
     engine = {name: value for name, value in header["engine"].items() if name != "module"}
     trainer = Trainer.restore(facts, tensors, engine_from_settings(engine))
     names = header.get("feature_names")
-    own = {n.removeprefix("monitor."): v for n, v in tensors.items() if n.startswith("monitor.")}
-    monitor = Monitor.from_tensors(own, trainer.n_features) if own else None
-    if monitor is not None:
-        monitor.check_snapshot(trainer)
     return SavedModel(
         trainer=trainer,
         feature_names=None if names is None else [str(n) for n in names],
         estimator=dict(header.get("estimator") or {}),
         scaling=_scaling(header.get("scaling"), tensors, trainer.n_features),
-        monitor=monitor,
+        monitor=_monitor(tensors, trainer),
         detector=header.get("detector"),
         run=header.get("run"),
     )
+
+
+def _unregistered(header: Mapping[str, Any]) -> str | None:
+    """Return which of rule, covariance kind and engine has a name that nothing is registered by, if any has."""
+    known: dict[str, Mapping[str, Any]] = {"rule": RULES, "covariance": KINDS, "engine": ENGINES}
+    return next((what for what, names in known.items() if header[what]["name"] not in names), None)
+
+
+def _monitor(tensors: Mapping[str, npt.NDArray[Any]], trainer: Trainer) -> Monitor | None:
+    own = {n.removeprefix("monitor."): v for n, v in tensors.items() if n.startswith("monitor.")}
+    if not own:
+        return None
+    monitor = Monitor.from_tensors(own, trainer.n_features)
+    monitor.check_snapshot(trainer)
+    return monitor
 
 
 def _scaling(kind: str | None, tensors: Mapping[str, npt.NDArray[Any]], n_features: int) -> Scaling | None:

@@ -11,10 +11,10 @@ import numpy as np
 from safetensors.numpy import save as to_bytes
 
 from streamgmm.core.rounds import LearnedShare, RoundStart
+from streamgmm.core.settings import LONGEST_PERIOD, MOST_SAMPLES
 from streamgmm.errors import ModelFileError
 from streamgmm.storage.container import DAMAGE, parse_container
 from streamgmm.storage.format3 import (
-    MOST_SAMPLES,
     MOST_WORKERS,
     POSITIVE,
     check_size,
@@ -94,7 +94,7 @@ def _start_check(facts: dict[str, Any]) -> Check:
             "replicas": number(1, MOST_WORKERS, whole=True),
             "round": COUNT,
             "n_samples": COUNT,
-            "period": number(1, MOST_SAMPLES, whole=True),
+            "period": number(1, LONGEST_PERIOD, whole=True),
             "sigma": POSITIVE,
             "every": number(1, MOST_SAMPLES, whole=True),
         },

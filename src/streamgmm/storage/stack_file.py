@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.rows import LIMITS
+from streamgmm.core.settings import LONGEST_PERIOD
 from streamgmm.errors import ModelFileError
-from streamgmm.storage.container import DAMAGE, read_header
-from streamgmm.storage.format3 import MOST_JOBS, MOST_SAMPLES
+from streamgmm.storage.container import DAMAGE, plain, read_header
+from streamgmm.storage.format3 import MOST_JOBS, SEED
 from streamgmm.storage.model_file import (
     FORMAT,
     SavedModel,
@@ -29,13 +30,12 @@ MOST_LAYERS, MOST_MODELS, LARGEST_SIDE = 1000, 1_000_000, 1 << 20
 SIDE = number(1, LARGEST_SIDE, whole=True)
 SIDES = either(SIDE, list_of(SIDE, length=2))
 PRECISION, NOISE = number(1e-20, 1e30), number(1e-6, 1e6)
-SEED = optional(COUNT)
 EPOCHS = either(choice("auto"), number(1, whole=True))
 MIXTURE = {
-    "period": optional(number(1, MOST_SAMPLES, whole=True)),
+    "period": optional(number(1, LONGEST_PERIOD, whole=True)),
     "n_jobs": optional(number(-MOST_JOBS, MOST_JOBS, whole=True)),
 }
-ESTIMATOR = {"n_epochs": EPOCHS, "shuffle": flag, "verbose": either(flag, COUNT), "random_state": SEED}
+ESTIMATOR = {"n_epochs": EPOCHS, "shuffle": flag, "verbose": either(flag, COUNT), "random_state": optional(SEED)}
 LAYER = record(
     {},
     {
@@ -81,7 +81,7 @@ class SavedStack:
 
 
 def save_stacked_models(path: str | os.PathLike[str], saved: SavedStack) -> None:
-    """Write a stack atomically."""
+    """Write a stack atomically; raise ModelFileError rather than replace a good file by one that cannot be read."""
     tensors: dict[str, npt.NDArray[Any]] = {WAITING: saved.waiting}
     headers: list[list[dict[str, Any]]] = []
     for level, group in enumerate(saved.models):
@@ -97,6 +97,10 @@ def save_stacked_models(path: str | os.PathLike[str], saved: SavedStack) -> None
         "parameters": saved.parameters,
         "n_images": saved.n_images,
     }
+    try:
+        _check_header(plain(header))
+    except ValueError as problem:
+        raise ModelFileError(f"the stack cannot be saved, because nobody could read it again: {problem}.") from problem
     write_model_file(Path(path), header, tensors)
 
 

@@ -179,10 +179,7 @@ def roll_back(folder: Path, version: Version, *, keep_position: bool = False) ->
 
 
 def _samples(path: Path) -> int:
-    try:
-        return int(read_run_facts(path)["progress"]["samples"])
-    except (KeyError, TypeError) as problem:
-        raise ModelFileError(f"{path} is not a checkpoint of a run.") from problem
+    return RunRecord.from_facts(read_run_facts(path)).progress.samples
 
 
 def _same(path: Path, other: Path) -> bool:

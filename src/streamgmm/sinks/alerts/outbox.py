@@ -20,6 +20,7 @@ from streamgmm.sinks.alerts.target import Target
 from streamgmm.sinks.alerts.text import FileTarget
 from streamgmm.storage.alert_log import ALERTS, KEPT, AlertLog
 from streamgmm.storage.atomic import remove_torn, write_atomically
+from streamgmm.storage.container import DAMAGE
 
 DELIVERED = "alerts.delivered.json"
 CLOSE_SECONDS = 1.0  # for attempts that are under way
@@ -194,5 +195,5 @@ def _read_places(path: Path) -> dict[str, int] | None:
     try:
         facts: Any = json.loads(path.read_bytes())
         return {str(key): int(place) for key, place in facts["places"].items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, *DAMAGE):
         return None
