@@ -7,6 +7,7 @@ Cases take turns, and every figure is the median over the turns.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -25,12 +26,13 @@ from streamgmm.engines.ray_connection import connect
 from streamgmm.runs.cluster_run import ClusterRun
 from streamgmm.runs.cluster_score import ScoreJob, score_parts
 from streamgmm.runs.options import RunOptions
-from streamgmm.sources import open_source
+from streamgmm.sources import Source, open_source
 from streamgmm.storage.run_folder import latest_checkpoint
 
 FEATURES, COMPONENTS, ROWS = 3072, 64, 40_000
 LEARNED, MEASURED = 260_000, 80_000  # samples: by the first, rounds have reached the length that was chosen
 TURNS = 3
+CORES = [0, 1]  # a worker reads ahead on a thread of its own, so that one alone uses up to two cores
 COPIES = 4  # of the rows are scored, because they are scored faster than learned
 ALONE = """
 import sys, time
@@ -115,9 +117,19 @@ class Cost:
         self.round = (n1 - n0) / (len(marks) - 1) / workers
 
 
-def score(rows: Path, model: Path, workers: int) -> float:
+def open_on_cores(rows: str, cores: list[int], missing: bool) -> Source:
+    """Open a source; a worker that does so stays on these cores from then on, with all threads that it starts."""
+    import ray
+
+    if ray.get_runtime_context().worker.mode == ray.WORKER_MODE:
+        os.sched_setaffinity(0, cores)
+    return open_source(rows, missing=missing)
+
+
+def score(rows: Path, model: Path, workers: int, cores: list[int]) -> float:
     """Return rows scored per second, without the start of workers: from the first part of each on."""
-    job = ScoreJob(model.read_bytes(), partial(open_source, str(rows)), Path(tempfile.mkdtemp()) / "scores", 0.01)
+    opening = partial(open_on_cores, str(rows), cores)
+    job = ScoreJob(model.read_bytes(), opening, Path(tempfile.mkdtemp()) / "scores", 0.01)
     marks, done = [], 0
     for part in score_parts(job, RayEngine(workers)):
         done += part["rows"]
@@ -164,17 +176,22 @@ def main() -> None:
         for work in works:
             alone: dict[int, list[float]] = {1: [], 2: []}
             rates: dict[int, list[float]] = {1: [], 2: []}
+            spread: list[float] = []
             costs: dict[int, list[Cost]] = {1: [], 2: []}
             for _ in range(TURNS):
                 for count in (1, 2):
                     alone[count].append(processes(rows, model, work, count))
                     if work == "score":
-                        rates[count].append(score(copies, model, count))
+                        rates[count].append(score(copies, model, count, CORES[:count]))
                     else:
                         costs[count].append(Cost(rows, folder, count))
                         rates[count].append(costs[count][-1].rate)
+                if work == "score":
+                    spread.append(score(copies, model, 1, CORES))
             say(f"{work}, unrelated processes", alone[2], alone[1])
-            say(f"{work}, workers", rates[2], rates[1])
+            say(f"{work}, workers, one of which has one core", rates[2], rates[1])
+            if spread:
+                say(f"{work}, workers, one of which has two cores", rates[2], spread)
             for count, found in costs.items() if work == "train" else ():
                 merging, sending, samples = (
                     median(getattr(c, name) for c in found) for name in ("merging", "sending", "round")

@@ -26,7 +26,7 @@ def test_expectations_are_those_of_the_reference(block: int, monkeypatch: pytest
     rng = np.random.default_rng(0)
     x, ξ = rng.normal(0, 2, (7, 5)) * ([[1.0]] * 4 + [[9.0]] * 3), rng.normal(0, 1, 3)
     μ, v = rng.normal(0, 2, (3, 5)), rng.uniform(0.3, 2, (3, 5))
-    found = explanation.expect_from_others(x, np.log(eq.weights(ξ)), μ, v)
+    found = explanation.expect_from_others(x, explanation.Independent.of(np.log(eq.weights(ξ)), μ, v))
     for n, d in np.ndindex(7, 5):
         mean, variance = eq.expected_from_others(x[n], ξ, μ, v, d)
         assert found.mean[n, d] == pytest.approx(mean, rel=1e-9)

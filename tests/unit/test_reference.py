@@ -100,6 +100,15 @@ class TestPValues:
         assert (np.diff(p) >= 0).all()
         assert ((p > 0) & (p <= 1)).all()
 
+    @pytest.mark.parametrize("heavy", [False, True])
+    def test_one_at_a_time_they_are_the_same(self, heavy: bool) -> None:
+        rng = np.random.default_rng(0)
+        scores = -rng.pareto(3.0, 3000) if heavy else rng.normal(0, 3, 3000).round(1)  # with ties
+        known = Reference.of(scores)
+        asked = np.concatenate([scores[:500], known.scores[:30] - 0.05, rng.uniform(-60, 20, 500), [-1e9, 1e9]])
+        assert [known.p_value(score) for score in asked.tolist()] == known.p_values(asked).tolist()
+        assert Reference.of(scores[:5]).p_value(-9.0) == 1.0
+
     def test_they_are_uniform_far_into_the_tail(self) -> None:
         """Rows like the reference: below its lowest scores the tail is fitted, and errs on the cautious side."""
         found = np.concatenate([Reference.of(typical(s, 2000)).p_values(typical(500 + s, 100_000)) for s in range(20)])

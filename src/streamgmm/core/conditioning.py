@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.explanation import Expectation, expect_by_precisions, expect_from_others
+from streamgmm.core.explanation import (
+    Expectation,
+    Independent,
+    Reason,
+    expect_by_precisions,
+    expect_from_others,
+    rank_reasons,
+)
 from streamgmm.core.parameters import Parameters
 
 Numbers = npt.NDArray[np.float64]
@@ -39,13 +46,52 @@ def impute_draws(parameters: Parameters, x: Numbers, n_draws: int, rng: np.rando
     return filled
 
 
+class Explainer:
+    """Explains rows under parameters that do not change meanwhile.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Parameters of the mixture.
+    constant : array of int
+        Numbers of the features that never varied.
+    differing : callable
+        Tells where rows (N, D) of bytes times a factor, or of floats, differ in these features.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        constant: npt.NDArray[np.int64],
+        differing: Callable[[Numbers, float], npt.NDArray[np.bool_]],
+    ) -> None:
+        self._parameters, self._constant, self._differing = parameters, constant, differing
+        self._independent: Independent | None = None
+        p, kind = parameters, parameters.kind
+        if not kind.couples_features:
+            log_weights = np.log(np.maximum(p.weights, np.finfo(np.float64).tiny))
+            means, variances = (np.asarray(a, np.float64) for a in (p.means, kind.feature_variances(p)))
+            self._independent = Independent.of(log_weights, means, variances)
+
+    def explain(
+        self, x: npt.ArrayLike, names: Sequence[str] | None = None, most: int | None = None
+    ) -> list[list[Reason]]:
+        """Return, for each row, the features that make it strange; see `Mixture.explain`."""
+        rows = np.asarray(x, dtype=np.float64)
+        if self._independent is not None:
+            expected = expect_from_others(rows, self._independent)
+        else:
+            expected = expect_each_feature(self._parameters, rows)
+        differs: npt.NDArray[np.bool_] | None = None
+        if len(self._constant):
+            differs = np.zeros(rows.shape, np.bool_)
+            differs[:, self._constant] = self._differing(rows, 1.0)
+        return rank_reasons(rows, expected, differs, names, most)
+
+
 def expect_each_feature(parameters: Parameters, x: Numbers) -> Expectation:
     """[E29] Return what to expect of each feature given the other features of its row; a gap is no evidence."""
     kind, p = parameters.kind, parameters
-    if not kind.couples_features:
-        log_weights = np.log(np.maximum(p.weights, np.finfo(np.float64).tiny))
-        means, variances = (np.asarray(a, np.float64) for a in (p.means, kind.feature_variances(p)))
-        return expect_from_others(x, log_weights, means, variances)
     mean, variance = np.full(x.shape, np.nan), np.ones(x.shape)
     for rows, known in _patterns(np.isnan(x)):
         some = p if known.all() else kind.marginal(p, np.flatnonzero(known).tolist())

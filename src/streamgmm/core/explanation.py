@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf, isnan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -21,19 +22,36 @@ class Expectation(NamedTuple):
     variance: Numbers
 
 
-def expect_from_others(x: Numbers, log_weights: Numbers, means: Numbers, variances: Numbers) -> Expectation:
+class Independent(NamedTuple):
+    """A mixture with diagonal covariances, in the form that explanations need: (K,), and thrice (K, D)."""
+
+    log_weights: Numbers
+    means: Numbers
+    variances: Numbers
+    log_terms: Numbers
+
+    @classmethod
+    def of(cls, log_weights: Numbers, means: Numbers, variances: Numbers) -> Independent:
+        """Compute what is the same for all rows."""
+        return cls(log_weights, means, variances, np.log(2 * np.pi * variances))
+
+
+def expect_from_others(x: Numbers, mixture: Independent) -> Expectation:
     """[E29] Condition a mixture with diagonal covariances on all features of a row but one, for each of them.
 
     NaN marks features that a row does not have; they are not known to the others either. What a feature says about the
     others is bounded: otherwise a sensor at fault would choose the component that the other sensors are judged by.
     """
+    log_weights, means, variances, log_terms = mixture
     mean, variance = np.empty_like(x), np.empty_like(x)
     size = max(1, FEATURES_AT_ONCE // means.size)
+    gaps = isnan(x.max(initial=-inf))  # which is NaN if any number is
     for start in range(0, len(x), size):
         part = slice(start, start + size)
         squares = np.minimum((x[part, None] - means) ** 2 / variances, MOST_EVIDENCE**2)
-        terms = -0.5 * (np.log(2 * np.pi * variances) + squares)
-        terms[np.isnan(terms)] = 0.0
+        terms = -0.5 * (log_terms + squares)
+        if gaps:
+            terms[np.isnan(terms)] = 0.0
         without = (log_weights + terms.sum(2))[..., None] - terms  # scores without each feature: (n, K, D)
         shares = np.exp(np.maximum(without - without.max(1, keepdims=True), -700.0))
         shares /= shares.sum(1, keepdims=True)
@@ -93,35 +111,35 @@ class Reason(NamedTuple):
 def rank_reasons(
     rows: Numbers,
     expected: Expectation,
-    differs: npt.NDArray[np.bool_],
+    differs: npt.NDArray[np.bool_] | None,
     names: Sequence[str] | None,
     most: int | None,
 ) -> list[list[Reason]]:
-    """Return, for each row, at most so many features that make it strange; see `reasons_of`."""
+    """Return, for each row, at most so many features that make it strange, the strangest first.
+
+    Features that never varied and ``differs`` (N, D) come before all others.
+    """
+    squares = (rows - expected.mean) ** 2 / expected.variance
+    if differs is not None:
+        some = differs.any(1)
+        squares[some] = np.where(np.isnan(rows[some]), np.nan, differs[some])
     known = None if names is None else [str(name) for name in names]
-    found = zip(rows, expected.mean, expected.variance, differs, strict=True)
-    return [reasons_of(row, mean, v, known, odd, most) for row, mean, v, odd in found]
+    return [_reasons_of(*row, known, most) for row in zip(rows, *expected, squares, strict=True)]
 
 
-def reasons_of(
-    row: Numbers,
-    expected: Numbers,
-    variance: Numbers,
-    names: list[str] | None,
-    differs: npt.NDArray[np.bool_],
-    most: int | None = None,
+def _reasons_of(
+    row: Numbers, expected: Numbers, variance: Numbers, squares: Numbers, names: list[str] | None, most: int | None
 ) -> list[Reason]:
-    """Rank the features of one row, at most so many; those that never varied and ``differs`` come first."""
-    gaps = np.isnan(row)
-    squares = (row - expected) ** 2 / variance
-    squares[gaps] = 0.0
-    if differs.any():
-        squares = differs.astype(np.float64)
-    total = squares.sum()
-    shares = squares / total if total > 0 else np.zeros_like(squares)
-    order = (-shares).argsort(kind="stable")
-    best = order[~gaps[order]][:most]
-    reach = USUAL_RANGE * np.sqrt(variance[best])
-    columns = (shares[best], row[best], expected[best], expected[best] - reach, expected[best] + reach)
-    named = [names[d] if names is not None else d for d in best.tolist()]
-    return [Reason(*reason) for reason in zip(named, *(column.tolist() for column in columns), strict=True)]
+    """Rank the features of one row by the squares of their deviations; NaN marks gaps, which are no reasons."""
+    total = float(squares.sum())
+    if isnan(total):
+        total = float(np.nansum(squares))
+    found = []
+    for d in (-squares).argsort(kind="stable")[:most].tolist():  # gaps come last
+        share, value, mean = (float(numbers[d]) for numbers in (squares, row, expected))
+        if isnan(share):
+            break
+        reach = USUAL_RANGE * sqrt(variance[d])
+        name = d if names is None else names[d]
+        found.append(Reason(name, share / total if total > 0 else 0.0, value, mean, mean - reach, mean + reach))
+    return found

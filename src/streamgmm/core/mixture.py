@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.conditioning import expect_each_feature, impute
+from streamgmm.core.conditioning import Explainer, impute
 from streamgmm.core.covariance import covariance_kind
-from streamgmm.core.explanation import Reason, rank_reasons
+from streamgmm.core.explanation import Reason
 from streamgmm.core.mixture_view import MixtureView
 from streamgmm.core.onnx_graph import Density, onnx_model
 from streamgmm.core.parameters import Parameters, logits_of
@@ -292,12 +292,11 @@ class Mixture(MixtureView):
         >>> first.feature, first.value, round(first.expected, 3)
         ('flow', 9.0, 0.0)
         """
-        rows = np.asarray(x, dtype=np.float64)
-        expected = expect_each_feature(self._parameters, rows)
-        differs = np.zeros(rows.shape, np.bool_)
-        if len(self._constant):
-            differs[:, self._constant] = self._differing(rows, 1.0)
-        return rank_reasons(rows, expected, differs, names, most)
+        return self.explainer().explain(x, names, most)
+
+    def explainer(self) -> Explainer:
+        """Return what explains rows one after another, faster than ``explain`` does, as long as nothing changes."""
+        return Explainer(self._parameters, self._constant, self._differing)
 
     def marginal(self, features: Sequence[int]) -> Mixture:
         """Return the mixture of some features alone.

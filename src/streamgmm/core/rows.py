@@ -51,6 +51,8 @@ def unfit(
     """
     if rows.dtype.kind in "iub":
         return  # integers of any width are finite and far from the limits
+    if rows.dtype == dtype and rows.flags.c_contiguous and first_unfit_row(rows, LIMITS[dtype], gaps) is None:
+        return  # most chunks: they need no pieces
     limit = min(LIMITS[dtype], LIMITS[float_type(rows)])
     for done, piece in pieces(rows, float_type(rows)):
         start = done - len(piece)

@@ -75,7 +75,9 @@ class RayEngine(ClusterEngine):
             import ray.data as ray_data
 
             logging.getLogger("ray.data").setLevel(logging.ERROR)
-            ray_data.DataContext.get_current().enable_progress_bars = False
+            context = ray_data.DataContext.get_current()
+            context.enable_progress_bars = False
+            context.op_resource_reservation_enabled = False  # half of the CPUs, for other operators: there are none
             work = ray.put(make)  # kept here, so that workers that are replaced find it, too
             rows: Any = ray_data.from_items([{"item": int(i)} for i in items], override_num_blocks=len(items))
             done = rows.map_batches(

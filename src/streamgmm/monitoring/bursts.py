@@ -83,7 +83,7 @@ class JudgedRows(NamedTuple):
 
     numbers: npt.NDArray[np.int64]
     anomalous: npt.NDArray[np.bool_]
-    p_values: npt.NDArray[np.float64]
+    p_values: Sequence[float] | npt.NDArray[np.float64]
     ids: Sequence[Any] | None = None
 
 
@@ -124,7 +124,8 @@ def group_rows(
     """
     if quiet_rows < 1:
         raise ValueError(f"quiet_rows is {quiet_rows}; expected at least 1.")
-    changes, seen = list[Change](), 0  # rows of the chunk that the burst has counted
+    changes: list[Change] = []
+    seen = 0  # rows of the chunk that the burst has counted
     for index in [*rows.anomalous.nonzero()[0].tolist(), None]:
         end = len(rows.anomalous) if index is None else index
         if burst is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf, isnan
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def fill_gaps(mixture: Mixture, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def has_gaps(rows: npt.NDArray[Any]) -> bool:
     """Tell whether any value is missing."""
-    return rows.dtype.kind == "f" and bool(np.isnan(rows).any())
+    return rows.dtype.kind == "f" and isnan(rows.max(initial=-inf))  # which is NaN if any value is
 
 
 def by_gaps(rows: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.conditioning import Explainer
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring.gaps import by_gaps, fill_gaps, has_gaps
@@ -50,6 +51,25 @@ class Judge:
         self._rows = None if reservoir is None or not len(reservoir) else reservoir.rows.copy()
         self._references: dict[bytes, Reference] = {}
 
+    @cached_property
+    def explainer(self) -> Explainer:
+        """Explains rows under the model."""
+        return self.mixture.explainer()
+
+    def prepare(self, contamination: float) -> None:
+        """Compute what is the same for all rows, before the first one waits for it.
+
+        Parameters
+        ----------
+        contamination : float
+            As for ``judge``.
+        """
+        if self.known:
+            known = self._monitor.reference
+            known.threshold(contamination)
+            known.p_value(float(known.scores[0]) - 1.0)
+            _ = self.explainer
+
     @property
     def known(self) -> bool:
         """Whether enough is known to judge."""
@@ -77,6 +97,19 @@ class Judge:
                 p_values[some] = reference.p_values(scores[some])
                 thresholds[some] = reference.threshold(contamination)
         return Verdict(p_values, thresholds)
+
+    def judge_score(self, score: float, contamination: float) -> tuple[float, float]:
+        """Return the p-value of a row without gaps, and the score below which it is an anomaly.
+
+        Parameters
+        ----------
+        score : float
+            Its log-likelihood.
+        contamination : float
+            As for ``judge``.
+        """
+        known = self._monitor.reference
+        return known.p_value(score), known.threshold(contamination)
 
     def _reference(self, gaps: npt.NDArray[np.bool_]) -> Reference:
         """Return the reference for rows that have these gaps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from math import expm1, inf, log
@@ -36,7 +37,7 @@ class Tail(NamedTuple):
 
     def log_share(self, scores: Any) -> Any:
         """Return the logarithm of the share of the tail that lies below each score."""
-        away = np.maximum(self.score - scores, 0.0) / self.spread
+        away = (max if isinstance(scores, float) else np.maximum)(self.score - scores, 0.0) / self.spread
         return -away if self.shape == 0 else -np.log1p(self.shape * away) / self.shape
 
     def quantile(self, log_share: float) -> float:
@@ -138,6 +139,22 @@ class Reference:
         if rare.any():
             p[rare] = counted * np.exp(self._tail.log_share(scores[rare]) - log_share)
         return np.maximum(p, SMALLEST)
+
+    def p_value(self, score: float) -> float:
+        """Return what ``p_values`` does for one score: a single row waits for it, and each call of NumPy takes long."""
+        if not self.known:
+            return 1.0
+        edge, counted, log_share = self._edge
+        if score < edge:
+            p = float(counted * np.exp(self._tail.log_share(score) - log_share))
+        else:
+            below, up_to = (search(self._score_list, score) for search in (bisect_left, bisect_right))
+            p = float(self._shares_and_all[max(below, up_to - 1)])
+        return max(p, SMALLEST)
+
+    @cached_property
+    def _score_list(self) -> list[float]:
+        return self.scores.tolist()
 
     @cached_property
     def _shares_and_all(self) -> Numbers:

@@ -17,14 +17,14 @@ import numpy as np
 from streamgmm.engines.workers import ClusterEngine
 from streamgmm.errors import StreamGMMError
 from streamgmm.runs.score import accepts_gaps, score_rows
-from streamgmm.sinks import open_sink
+from streamgmm.sinks import Columns, open_sink
 from streamgmm.sources import BadRow, Chunk, Position, Source
 from streamgmm.sources.slices import FileSlices, Layout, find_layout, open_slices
 from streamgmm.storage import load_model
 from streamgmm.storage.atomic import write_atomically
 
 PART_BYTES = 1 << 26  # of rows in memory
-CHUNK_BYTES = 1 << 23  # of rows that are scored together
+ROWS_TOGETHER = 1 << 16  # whose scores are written at once
 FEWEST_PARTS = 16  # if there are enough rows: a number that suits any number of workers
 PLAN = "parts.json"
 MOST_NAMED = 10  # bad rows of a part that are named
@@ -140,7 +140,8 @@ class PartScorer:
         source = PartSource(self._source, self._layout, range(*self._cuts[part : part + 2]))
         job = self._job
         with open_sink(part_file(job.out, part), sys.stdout, id_type=self._source.id_type) as write:
-            for found in score_rows(self._saved, source, job.contamination, bad.extend, job.explain):
+            scores = score_rows(self._saved, source, job.contamination, bad.extend, job.explain)
+            for found in _together(scores):
                 write(found)
                 rows += len(found["row"])
                 anomalies += int(found["anomaly"].sum()) if "anomaly" in found else 0
@@ -170,22 +171,32 @@ class PartSource(Source):
         )
         found = open_slices(source, layout)
         assert isinstance(found, FileSlices)
-        self._source, self._slices, self._numbers, self._row_bytes = source, found, slices, max(1, layout.row_bytes)
+        self._source, self._slices, self._numbers = source, found, slices
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._source.expect(names, width)
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        sizes = np.cumsum(self._slices.ends[self._numbers.start : self._numbers.stop]) * self._row_bytes
-        first = self._numbers.start
-        while first < self._numbers.stop:
-            before = sizes[first - self._numbers.start - 1] if first > self._numbers.start else 0
-            reached = int(np.searchsorted(sizes, before + CHUNK_BYTES)) + 1
-            last = max(first + 1, min(self._numbers.stop, self._numbers.start + reached))
-            chunk = self._slices.read_consecutive(range(first, last))
+        for chunk in self._slices.read_in_order(self._numbers):
             self.feature_names, self.left_out = self._source.feature_names, self._source.left_out
-            first = last
             yield chunk
+
+
+def _together(parts: Iterator[Columns]) -> Iterator[Columns]:
+    """Yield the same columns with more rows at a time: a file of many short row groups is slow to write and to read."""
+    waiting, rows = list[Columns](), 0
+    for part in parts:
+        waiting.append(part)
+        rows += len(part["row"])
+        if rows >= ROWS_TOGETHER:
+            yield _joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _load(job: ScoreJob) -> Any:

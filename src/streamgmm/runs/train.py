@@ -104,14 +104,14 @@ class TrainingRun(SourceReader):
         self.record = RunRecord(source.name, options.missing, passes=options.passes, shuffle_seed=seed)
         self.bad: list[BadRow] = []
         self._settings, self._engine = settings, engine
-        self._period = settings.kind.patience * settings.make_schedule(settings.make_rule(), engine).period
+        self._period = settings.kind.patience * settings.make_schedule(settings.make_rule()).period
         self._feature_names: list[str] | None = None
         self._first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # with their numbers
         self._log = EventLog(folder, self.progress)
         self._saved = (0, time.perf_counter())  # samples and time of the last checkpoint
         self._ids: dict[int, Any] | None = None  # of the rows of a chunk, by their numbers
         self._without_values: npt.NDArray[np.bool_] | None = None  # features that no row has had so far
-        self._other_source = False  # than that of the checkpoint, which no event has said yet
+        self._lacks_values, self._other_source = True, False  # if there are some; if no event has named the source yet
 
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
         """Continue from a checkpoint, in its order; return whether its source is this one, so that reading resumes."""
@@ -282,8 +282,7 @@ class TrainingRun(SourceReader):
     def _learn(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> None:
         if self.options.scale != "none" and self.trainer is None and self.scaling is None:
             self._first_rows.append((rows, numbers))
-            waiting = sum(len(r) for r, _ in self._first_rows)
-            if waiting >= WARM_UP:
+            if sum(len(r) for r, _ in self._first_rows) >= WARM_UP:
                 self._end_warm_up()
             return
         factor = self.source.factor
@@ -291,9 +290,10 @@ class TrainingRun(SourceReader):
             dtype = float_type(rows) if self.trainer is None else self.trainer.dtype
             rows, factor = self.scaling.apply(as_floats(rows, factor), dtype), 1.0
         trainer = self.trainer or self._start(rows, numbers, factor)
-        if self.options.missing == "learn" and (self._without_values is None or self._without_values.any()):
+        if self.options.missing == "learn" and self._lacks_values:
             empty = np.isnan(rows).all(0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.bool_)
             self._without_values = empty if self._without_values is None else self._without_values & empty
+            self._lacks_values = bool(self._without_values.any())
         observer, start, shuffled = Observer(trainer, self.monitor, self._ids), 0, self.order.shuffled
         if self.watcher is None and self.progress.epoch == 0:
             self.monitor.sample(as_floats(rows, factor), trainer)

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.mixture import Mixture
+from streamgmm.core.conditioning import Explainer
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring import Burst, Change, DiscoveryState, Judge, JudgedRows, Monitor, discover, group_rows
 from streamgmm.monitoring.bursts import plain_id
 from streamgmm.monitoring.reference import is_unlikely
-from streamgmm.native import Scores
 from streamgmm.sinks.alerts import Alert, Outbox, close_alert
 
 WINDOW = 20_000  # rows after which the share of flagged rows is compared with the one asked for
@@ -124,17 +123,16 @@ class Watcher:
         if not monitor.reference.known or not len(rows.values):
             return
         judge, options = self._current(trainer, monitor), self._options
-        mixture = judge.mixture
-        scores = mixture.scores(rows.values)
-        p_values, thresholds = judge.judge(rows.values, scores.log_likelihood, options.contamination)
-        anomalous = self._anomalies(scores.log_likelihood, p_values, thresholds) & rows_with_values(rows.values)
+        verdicts = self._judge_one(judge, rows.values) if len(rows.values) == 1 else None
+        verdicts = verdicts or self._judge_all(judge, rows.values)
+        anomalous = verdicts.anomalous
         ids = None if rows.ids is None else [rows.ids[number] for number in rows.numbers.tolist()]
         before = self.state.burst
-        changes, burst = group_rows(run, before, JudgedRows(rows.numbers, anomalous, p_values, ids))
+        changes, burst = group_rows(run, before, JudgedRows(rows.numbers, anomalous, verdicts.p_values, ids))
         self._count(anomalous, burst)
-        found = _Found(run, rows, scores, p_values, thresholds, ids)
+        found = _Found(run, rows, verdicts, ids)
         wanted = _every_row(before, changes, anomalous) if options.every_row else _changes(changes)
-        self._outbox.append([self._alert(found, mixture, names, *one) for one in wanted])
+        self._outbox.append([self._alert(found, judge.explainer, names, *one) for one in wanted])
 
     def prepare(self, trainer: Trainer, monitor: Monitor) -> None:
         """Get ready for the next rows, before they arrive: alerts need not wait for it.
@@ -145,7 +143,7 @@ class Watcher:
             As for ``judge``.
         """
         if monitor.reference.known:
-            self._current(trainer, monitor)
+            self._current(trainer, monitor).prepare(self._options.contamination)
 
     def finish(self, run: str) -> None:
         """End the burst that is open: the source has ended."""
@@ -182,17 +180,36 @@ class Watcher:
             self._judge, self._snapshot = Judge(trainer, monitor, trainer.mixture_of(snapshot)), snapshot
         return self._judge
 
-    def _anomalies(self, scores: Any, p_values: Any, thresholds: Any) -> npt.NDArray[np.bool_]:
+    def _judge_all(self, judge: Judge, rows: npt.NDArray[Any]) -> _Verdicts:
+        scores = judge.mixture.scores(rows)
+        p_values, thresholds = judge.judge(rows, scores.log_likelihood, self._options.contamination)
         if self._options.fdr is not None:
             found, discoveries = discover(self.state.discoveries, p_values, self._options.fdr)
             self.state = self.state._replace(discoveries=discoveries)
-            return found
-        return np.asarray(scores < thresholds if self._options.max_p is None else p_values <= self._options.max_p)
+        elif self._options.max_p is not None:
+            found = p_values <= self._options.max_p
+        else:
+            found = scores.log_likelihood < thresholds
+        return _Verdicts(scores.log_likelihood, scores.winner, p_values, thresholds, found & rows_with_values(rows))
+
+    def _judge_one(self, judge: Judge, row: npt.NDArray[Any]) -> _Verdicts | None:
+        """Judge one row (1, D) alike, with as few calls of NumPy as can be: after a pause, each takes 10 µs or more.
+
+        Return None for a row that has gaps, or where verdicts depend on those before.
+        """
+        found = None if self._options.fdr is not None else judge.mixture.score_row(row)
+        if found is None:
+            return None
+        score, _, winner = found
+        p_value, threshold = judge.judge_score(score, self._options.contamination)
+        max_p = self._options.max_p
+        anomalous = score < threshold if max_p is None else p_value <= max_p
+        return _Verdicts([score], [winner], [p_value], [threshold], np.array([anomalous]))
 
     def _count(self, anomalous: npt.NDArray[np.bool_], burst: Burst | None) -> None:
         """Count rows, note the open burst, and warn if far more or fewer rows are flagged than asked for."""
         self._latest = anomalous
-        judged, flagged, now, options = len(anomalous), int(anomalous.sum()), self.state, self._options
+        judged, flagged, now, options = len(anomalous), int(np.count_nonzero(anomalous)), self.state, self._options
         seen, found = now.window_judged + judged, now.window_flagged + flagged
         if seen >= WINDOW:
             share = options.contamination if options.max_p is None else options.max_p
@@ -207,31 +224,38 @@ class Watcher:
         self.state = WatchState(burst, now.discoveries, *counts, now.alerts)
 
     def _alert(
-        self, found: _Found, mixture: Mixture, names: Sequence[str] | None, state: Any, at: int, burst: Burst | str
+        self, found: _Found, explainer: Explainer, names: Sequence[str] | None, state: Any, at: int, burst: Burst | str
     ) -> Alert:
         if state == "close" and isinstance(burst, Burst):
             return close_alert(found.run, burst)
-        reasons = mixture.explain(found.rows.values[at : at + 1], names, self._options.explain)[0]
+        most = self._options.explain
+        reasons = explainer.explain(found.rows.values[at : at + 1], names, most)[0] if most else []
         return Alert(
             burst if isinstance(burst, str) else burst.id,
             state,
             found.run,
             int(found.rows.numbers[at]),
             None if found.ids is None else plain_id(found.ids[at]),
-            score=float(found.scores.log_likelihood[at]),
-            threshold=float(found.thresholds[at]),
-            p_value=float(found.p_values[at]),
-            component=int(found.scores.winner[at]),
-            explain=reasons if self._options.explain else [],
+            score=float(found.verdicts.scores[at]),
+            threshold=float(found.verdicts.thresholds[at]),
+            p_value=float(found.verdicts.p_values[at]),
+            component=int(found.verdicts.winners[at]),
+            explain=reasons,
         )
+
+
+class _Verdicts(NamedTuple):
+    scores: Sequence[float] | npt.NDArray[np.float64]
+    winners: Sequence[int] | npt.NDArray[np.int64]
+    p_values: Sequence[float] | npt.NDArray[np.float64]
+    thresholds: Sequence[float] | npt.NDArray[np.float64]
+    anomalous: npt.NDArray[np.bool_]
 
 
 class _Found(NamedTuple):
     run: str
     rows: Rows
-    scores: Scores
-    p_values: npt.NDArray[np.float64]
-    thresholds: npt.NDArray[np.float64]
+    verdicts: _Verdicts
     ids: Sequence[Any] | None
 
 
@@ -244,7 +268,8 @@ def _every_row(
 ) -> list[tuple[str, int, Burst | str]]:
     """Return a message for each anomalous row, with the id of its burst."""
     opened = {change.at: change.burst.id for change in changes if change.state == "open"}
-    found, current = list[tuple[str, int, Burst | str]](), "" if before is None else before.id
+    found: list[tuple[str, int, Burst | str]] = []
+    current = "" if before is None else before.id
     for at in anomalous.nonzero()[0].tolist():
         current = opened.get(at, current)
         found.append(("row", at, current))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -129,24 +130,29 @@ class FileSlices(Slices):
         """Read a buffer, or a slice of the order of the source."""
         blocks, seed = self._segment.blocks, self._layout.seed
         if seed is None:
-            return self.read_consecutive(range(number, number + 1))
+            begin, end = self._edges[number : number + 2].tolist()
+            read = read_buffer(self._source, blocks, Buffer(number, self._blocks_of(begin, end), begin, end))
+            return Chunk(read.rows, read.numbers, {"row": 0}, tuple(read.bad), tuple(read.ids) if read.ids else None)
         read = read_buffer(self._source, blocks, self._buffers[number])
         order = np.random.default_rng([seed, *self._segment.key, number]).permutation(len(read.numbers))
         ids = tuple(np.array([*read.ids, None], object)[:-1][order]) if read.ids else None
         return Chunk(read.rows[order], read.numbers[order], {"row": 0}, tuple(read.bad), ids)
 
-    def read_consecutive(self, numbers: range) -> Chunk:
-        """Read whole slices in the order of the source, all at once.
+    def read_in_order(self, numbers: range) -> Iterator[Chunk]:
+        """Read whole slices in the order of the source, in its own chunks.
 
         Parameters
         ----------
         numbers : range
             Numbers of the slices.
         """
-        blocks, begin, end = self._segment.blocks, int(self._edges[numbers.start]), int(self._edges[numbers.stop])
-        chosen = np.flatnonzero((blocks.rows[:-1] >= begin) & (blocks.rows[:-1] < end))
-        read = read_buffer(self._source, blocks, Buffer(numbers.start, chosen, begin, end))
-        return Chunk(read.rows, read.numbers, {"row": 0}, tuple(read.bad), tuple(read.ids) if read.ids else None)
+        begin, end = int(self._edges[numbers.start]), int(self._edges[numbers.stop])
+        return self._source.read_ranges(self._segment.blocks.ranges(self._blocks_of(begin, end)))
+
+    def _blocks_of(self, begin: int, end: int) -> Numbers:
+        """Return the numbers of the blocks that these rows consist of."""
+        rows = self._segment.blocks.rows[:-1]
+        return np.flatnonzero((rows >= begin) & (rows < end))
 
 
 class TopicSlices(Slices):

@@ -132,7 +132,7 @@ class TextPipe:
             raise SourceError("standard input is closed; expected a file name instead of '-'.")
         self._input, self._follow, self.rows = sys.stdin.fileno(), follow, 0
         self._lines: deque[bytes] = deque()
-        self._rest = b""
+        self._rest, self._emptied = b"", False  # what follows the last line; whether the last read took everything
         self.interrupted: Callable[[], bool] = lambda: False
         self.polls = _can_wait(self._input)
 
@@ -155,9 +155,10 @@ class TextPipe:
         wait : bool, default=True
             Whether to wait for a line if none has arrived.
         """
+        self._emptied = False
         while wait and not self._lines and self._arrives() and self._read():
             pass
-        while len(self._lines) < count and self.is_ready() and self._read():
+        while len(self._lines) < count and not self._emptied and self.is_ready() and self._read():
             pass
         return [self._lines.popleft() for _ in range(min(count, len(self._lines)))]
 
@@ -167,6 +168,7 @@ class TextPipe:
         Reads from the descriptor, not from ``sys.stdin``: its lock, held by a waiting thread, would block exit.
         """
         data = os.read(self._input, PIECE_BYTES)
+        self._emptied = len(data) < PIECE_BYTES
         *complete, self._rest = (self._rest + data).split(b"\n")
         self._lines.extend(line + b"\n" for line in complete)
         if not data and self._rest and not self._follow:

@@ -61,14 +61,21 @@ class Delivery:
         """Whether the target has all alerts, or never will."""
         return self.gone is not None or self.place >= self._log.length
 
-    def send_now(self, size: int) -> None:
-        """Deliver on this thread if the target takes so many bytes at once: waking another one takes longer.
+    def send_now(self, latest: list[bytes]) -> None:
+        """Deliver on this thread if the target takes what waits at once: waking another one takes longer.
 
         What fails is left to the thread of this delivery.
+
+        Parameters
+        ----------
+        latest : list of bytes
+            The alerts that were appended last, which need not be read from the log.
         """
-        if self.target.is_ready(size) and self._sending.acquire(blocking=False):
+        waiting = self._log.length - self.place
+        if self.target.is_ready(waiting) and self._sending.acquire(blocking=False):
             try:
-                self._send()
+                size = sum(map(len, latest))
+                self._send(latest if self.place + size == self._log.length else None)
             except (DeliveryError, OSError):
                 pass
             finally:
@@ -122,8 +129,8 @@ class Delivery:
             rest = f"; {waiting} more {'follows' if waiting == 1 else 'follow'}" if waiting else ""
             self._tell(f"{self.target.name} accepts alerts again{rest}.")
 
-    def _send(self) -> None:
-        lines = self._log.read(self.place, self.target.batch)
+    def _send(self, waiting: list[bytes] | None = None) -> None:
+        lines = self._log.read(self.place, self.target.batch) if waiting is None else waiting
         if lines:
             self.target.send(lines)
             self.place += sum(map(len, lines))

@@ -122,7 +122,7 @@ class Outbox:
         if lines:
             self._log.append(lines)
             for delivery in self._deliveries:
-                delivery.send_now(self._log.length - delivery.place)
+                delivery.send_now(lines)
             if not all(delivery.done for delivery in self._deliveries):
                 self._log.wake()
 
