@@ -12,11 +12,14 @@ from streamgmm.native import NaturalStep, Samples, SGDStep, Steps, diagonal, pad
 from tests.kernels import BOUNDS, Mixture, random_mixture
 
 
-def learned(rule: str, p: Mixture, x: np.ndarray, scan_all: bool) -> tuple[Steps, list[np.ndarray]]:
+def learned(
+    rule: str, p: Mixture, x: np.ndarray, scan_all: bool, batch_size: int = 1
+) -> tuple[Steps, list[np.ndarray]]:
     """The report of one call, and everything that it has changed; ``p`` itself stays."""
     p, grid = p.copy(), filters(ring(len(p)), 0.01)
+    samples = Samples(x, batch_size, gaps=bool(np.isnan(x).any()))
     if rule == "sgd":
-        report = diagonal.sgd_steps(p.model, Samples(x), grid, SGDStep(0.01, BOUNDS, scan_all))
+        report = diagonal.sgd_steps(p.model, samples, grid, SGDStep(0.01, BOUNDS, scan_all))
         return report, [p.means, p.scales, p.logits, p.log_dets]
     variances, counts = padded(1 / p.scales**2, p.dtype, 1), np.full(len(p), 3.0)
     step = NaturalStep(growth=0.5, count_max=100.0, scale_bounds=BOUNDS, scan_all=scan_all, soft=rule == "soft")
@@ -24,18 +27,19 @@ def learned(rule: str, p: Mixture, x: np.ndarray, scan_all: bool) -> tuple[Steps
     if rule == "soft":  # as raw data are learned, with a prior
         prior = padded([[v] * p.n_features for v in (0.05, 1.0, 0.0, 1e-3)], p.dtype, 1)
         moments = moments._replace(evidence=evidence, prior=prior)
-    samples = Samples(x, gaps=bool(np.isnan(x).any()))
     report = diagonal.natural_steps(p.model, moments, samples, grid, step, np.zeros(len(p)))
     return report, [p.means, p.scales, p.log_dets, variances, counts, evidence, report.received]
 
 
 def assert_same(rule: str, p: Mixture, x: np.ndarray) -> None:
-    (fast, changed), (full, expected) = learned(rule, p, x, False), learned(rule, p, x, True)
-    np.testing.assert_array_equal(fast.losses, full.losses)
-    np.testing.assert_array_equal(fast.max_components, full.max_components)
-    np.testing.assert_array_equal(fast.wins, full.wins)
-    for found, wanted in zip(changed, expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for batch_size in (1, 10, len(x)):
+        fast, changed = learned(rule, p, x, False, batch_size)
+        full, expected = learned(rule, p, x, True, batch_size)
+        np.testing.assert_array_equal(fast.losses, full.losses)
+        np.testing.assert_array_equal(fast.max_components, full.max_components)
+        np.testing.assert_array_equal(fast.wins, full.wins)
+        for found, wanted in zip(changed, expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 @settings(max_examples=45)
@@ -56,23 +60,26 @@ def test_winners_and_losses_are_those_of_the_full_scan(
     assert_same(rule, p, (near + spread * rng.normal(size=(100, features))).astype(dtype))
 
 
+@pytest.mark.parametrize(("batch_size", "deviation"), [(1, 0.25), (100, 0.1)])
 @pytest.mark.parametrize(("rule", "share"), [("sgd", 0.4), ("natural", 0.4), ("soft", 0.55)])
-def test_most_terms_are_never_read(rule: str, share: float) -> None:
+def test_most_terms_are_never_read(rule: str, share: float, batch_size: int, deviation: float) -> None:
+    """Batches need components that are farther apart: they are compared once, not twice, before it comes to all."""
     rng = np.random.default_rng(0)
     p = Mixture(rng.random((64, 400), dtype=np.float32), np.full((64, 400), 4.4), np.zeros(64))
-    x = p.means[rng.integers(64, size=500)] + rng.normal(0, 0.25, (500, 400)).astype(np.float32)
-    fast, full = (int(learned(rule, p, x, scan_all)[0].terms_read[0]) for scan_all in (False, True))
+    x = p.means[rng.integers(64, size=500)] + rng.normal(0, deviation, (500, 400)).astype(np.float32)
+    fast, full = (int(learned(rule, p, x, scan_all, batch_size)[0].terms_read[0]) for scan_all in (False, True))
     assert full == 500 * p.means_buffer.size
     assert fast < share * full
 
 
-def test_abandoning_stops_where_it_does_not_pay() -> None:
+@pytest.mark.parametrize("batch_size", [1, 20])
+def test_abandoning_stops_where_it_does_not_pay(batch_size: int) -> None:
     """Where components differ a little everywhere, abandoning reads more terms than the full scan, and stops."""
     rng = np.random.default_rng(0)
     means = 0.5 + 0.001 * rng.normal(size=(32, 400))
     p = Mixture(means.astype(np.float32), np.full(means.shape, 4.0), np.zeros(32))
     x = rng.random((500, 400)).astype(np.float32)
-    fast, full = (int(learned("sgd", p, x, scan_all)[0].terms_read[0]) for scan_all in (False, True))
+    fast, full = (int(learned("sgd", p, x, scan_all, batch_size)[0].terms_read[0]) for scan_all in (False, True))
     assert fast < 1.05 * full
     assert_same("sgd", p, x)
 

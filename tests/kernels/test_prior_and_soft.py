@@ -301,3 +301,15 @@ def test_priors_that_do_not_fit_are_refused() -> None:
         take(evidence.astype(np.float32), prior)
     with pytest.raises(TypeError):
         take(evidence, prior.astype(np.float32))
+
+
+@pytest.mark.parametrize("components", [1, 2, 7, 16, 37])
+def test_shares_are_exponentials_to_a_few_last_places(width: str, components: int) -> None:
+    logits = -np.linspace(0, 30, components)
+    own = Learner(np.random.default_rng(0), Mixture(np.zeros((components, 1)), np.ones((components, 1)), logits))
+    own.p.scales[:] = 1.0
+    own.p.log_dets[:] = 0.0
+    received = own.steps(Samples(np.zeros((1, 1))), 0.01, soft=True).received
+    expected = np.exp(logits) / np.exp(logits).sum()
+    allowed = (4 - logits) * np.finfo(float).eps  # scores themselves are rounded
+    assert (np.abs(received / expected - 1) <= allowed).all()

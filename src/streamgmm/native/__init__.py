@@ -170,7 +170,7 @@ class Steps(NamedTuple):
     received : array of shape (K,)
         Weight that each component has received.
     terms_read : array of shape (1,)
-        Terms of distances that were computed, for batches of one sample.
+        Terms of distances that were computed; for full and low-rank covariances only with batches of one sample.
     """
 
     losses: npt.NDArray[np.float64]

@@ -60,7 +60,7 @@ inline void largest_first(const T *values, std::size_t features, std::uint32_t *
 
 // Copies the chosen features of a row; levels are `apart` numbers apart.  IN row, OUT to.
 template <class T> inline void copy_chosen(const Scout<T> &scout, const T *row, T *to, std::size_t apart) {
-    for (std::size_t at = 0; at < scout_levels; ++at)
+    for (std::size_t at = 0; at < scout.levels; ++at)
         for (std::size_t i = 0; i < scout.level; ++i) to[at * apart + i] = row[scout.order[at * scout.level + i]];
 }
 
@@ -71,12 +71,18 @@ template <class T> inline void follow(const Model<T> &m, Scout<T> &scout, std::s
     copy_chosen(scout, m.scales + k * m.stride, scout.scales + k * scout.level, apart);
 }
 
+// The same for all components that a step has moved.
+template <class T> inline void follow_moved(const Model<T> &m, Scratch<T> &scratch) {
+    for (std::size_t k = 0; scratch.scout.active && k < m.components; ++k)
+        if (scratch.received[k] >= negligible<T>) follow(m, scratch.scout, k);
+}
+
 // Chooses features for the steps of one call. Samples of a frame have the variance 1.  IN m, x, INOUT scratch.
 template <class T> inline void prepare(const Model<T> &m, const Input<T> &x, Scratch<T> &scratch) {
     Scout<T> &scout = scratch.scout;
     if (!scout.active) return;
     tell_apart(m, x.frame.shift ? T(1) : T(0), scout.apart, scratch.samples);
-    largest_first(scout.apart, m.features, scout.order, scout_levels * scout.level);
+    largest_first(scout.apart, m.features, scout.order, scout.levels * scout.level);
     for (std::size_t k = 0; k < m.components; ++k) follow(m, scout, k);
     scout.tried = scout.spent = 0;
 }
@@ -131,7 +137,7 @@ inline std::size_t find_best(const Model<T> &m, const T *x, const double *log_we
     const auto promising = std::uint32_t(argmax(likely, m.components));
     look_closely(&promising, 1);
     rule_out();
-    for (std::size_t level = 1; level < scout_levels; ++level) {
+    for (std::size_t level = 1; level < scout.levels; ++level) {
         const std::size_t start = level * m.components * scout.level;
         scout.spent += count * scout.level;
         compare(

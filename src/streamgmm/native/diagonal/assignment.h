@@ -4,7 +4,7 @@
 #include "../shared/rates.h"
 #include "../shared/rows.h"
 #include "../shared/winner.h"
-#include "abandoning.h"
+#include "batch_abandoning.h"
 
 namespace {
 
@@ -86,9 +86,17 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
                         const Report &report) {
     const std::size_t batch = scratch.batch;
     take_rows(x, step * batch, m, scratch);
-    score_batch(m, scratch);
+    if (scratch.scout.active && !scratch.gaps) {
+        const std::size_t before = scratch.scout.spent;
+        score_best(m, scratch);
+        *report.terms_read += std::int64_t(scratch.scout.spent - before);
+    } else {
+        *report.terms_read += std::int64_t(batch * m.components * m.stride);
+        score_batch(m, scratch);
+    }
     double loss = 0, max_component = 0;
     for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
+    clear_marks(scratch, m.components);
     for (std::size_t n = 0; n < batch; ++n) {
         double *scores = scratch.scores + n * m.components;
         Win win = pick(g, scores, scratch.pair);
@@ -99,6 +107,7 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
         scratch.winners[n] = win.component;
         if (scratch.soft && g.identity) {
             share_by_scores<T>(scores, m.components, best, scratch.shares[n], scores);
+            mark(scratch, m.components, n, [&](std::size_t k) { return scores[k] > 0; });
             for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] += scores[k];
         } else {
             scratch.received[win.component] += scratch.shares[n];
@@ -107,6 +116,7 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
         max_component += win.max_component;
         ++report.wins[win.component];
     }
+    if (g.identity && !scratch.soft) mark_winners(scratch, m.components);
     if (!g.identity) smooth(g, scratch.received, 1, scratch.pair, scratch.received);
     add_received(scratch.received, m.components, report);
     report.losses[step] = loss / double(batch);
@@ -158,19 +168,45 @@ inline void batch_sums(const Model<T> &m, const Filter &g, Scratch<T> &scratch, 
     if (scratch.gaps) smooth(g, zeroth, width, half, zeroth);
 }
 
-// The same without smoothing, for one component: sums over the samples it won or has a share in, about its own mean.
-// OUT sums [stop - start].
+// The same without smoothing, for one component: sums over samples `some` with these shares, about its own mean.
+// They stay in registers, because a component has few samples.  IN m, scratch; OUT sums [stop - start].
 template <class T>
 inline void own_sums(const Model<T> &m, const Scratch<T> &scratch, std::size_t k, std::size_t start, std::size_t stop,
                      const Sums &sums) {
-    for (std::size_t i = 0; i < stop - start; ++i) {
-        sums.centre[i] = double(m.means[k * m.stride + start + i]);
-        sums.first[i] = sums.second[i] = sums.zeroth[i] = 0;
+    using V = Lanes<double>::vector;
+    constexpr std::size_t lanes = vector_lanes<double>, whole = pack_lanes<T> / lanes, together = whole < 4 ? whole : 4;
+    std::size_t number = 0;
+    for_marked(scratch, m.components, k, [&](std::size_t n) { scratch.some[number++] = std::uint32_t(n); });
+    auto share = [&](std::size_t n) { return scratch.soft ? scratch.scores[n * m.components + k] : scratch.shares[n]; };
+    const T *means = m.means + k * m.stride + start;
+    if (scratch.gaps) {
+        for (std::size_t i = 0; i < stop - start; ++i) {
+            sums.centre[i] = double(means[i]);
+            sums.first[i] = sums.second[i] = sums.zeroth[i] = 0;
+        }
+        for (std::size_t i = 0; i < number; ++i)
+            add_sample(scratch, m, scratch.some[i], share(scratch.some[i]), start, stop, sums);
+        return;
     }
-    for (std::size_t n = 0; n < scratch.batch; ++n) {
-        const double own = scratch.winners[n] == k ? scratch.shares[n] : 0;
-        const double share = scratch.soft ? scratch.scores[n * m.components + k] : own;
-        if (share > 0) add_sample(scratch, m, n, share, start, stop, sums);
+    for (std::size_t d = 0; d < stop - start; d += together * lanes) { // up to the end of a pack: padding is zero
+        V centre[together], first[together] = {}, second[together] = {};
+        const V most = V{} + 1e300;
+        UNROLLED_FOR (std::size_t j = 0; j < together; ++j) centre[j] = load_doubles(means + d + j * lanes);
+        for (std::size_t i = 0; i < number; ++i) {
+            const std::size_t n = scratch.some[i];
+            const double counts = share(n);
+            const T *x = scratch.samples + n * m.stride + start + d;
+            UNROLLED_FOR (std::size_t j = 0; j < together; ++j) {
+                const V away = load_doubles(x + j * lanes) - centre[j], square = away * away;
+                first[j] += counts * away;
+                second[j] += counts * (square < most ? square : most);
+            }
+        }
+        UNROLLED_FOR (std::size_t j = 0; j < together; ++j) {
+            store_vector(sums.centre + d + j * lanes, centre[j]);
+            store_vector(sums.first + d + j * lanes, first[j]);
+            store_vector(sums.second + d + j * lanes, second[j]);
+        }
     }
 }
 

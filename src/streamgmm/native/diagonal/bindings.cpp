@@ -22,7 +22,7 @@ constexpr std::size_t score_rows = 160; // at least so many rows, if there are, 
 constexpr std::size_t scout_from_samples = 64, scout_from_features = 128; // early abandoning pays from here on
 
 template <class T> bool scouts(const Model<T> &m, const SampleArrays<T> &samples, const Filter &g, bool scan_all) {
-    return g.identity && samples.batch_size == 1 && !scan_all && samples.steps >= scout_from_samples &&
+    return g.identity && !scan_all && samples.steps * samples.batch_size >= scout_from_samples &&
            m.features >= scout_from_features && m.components > 1;
 }
 

@@ -61,7 +61,7 @@ inline Pack<T> blended_scales(const Pack<T> &v, const Blend<T> &with, std::size_
         const auto w = weight.v[i] < heaviest ? weight.v[i] : heaviest;
         const auto n = with.evidence + w, least = n * smallest.v[i];
         const auto a = with.evidence * v.v[i] + w * expected.v[i] + n * added.v[i];
-        s.v[i] = n * inverse_root<T>(n * (a > least ? a : least));
+        s.v[i] = n * inverse_root<T, Lanes<T>::root_turns_needed>(n * (a > least ? a : least));
     }
     return s;
 }

@@ -41,7 +41,10 @@ inline void natural_batch(Model<T> &m, Moments<T> &moments, const Filter &g, con
         T unused[block_features]; // takes the variances if scales are held
         T *varies = learns_variances ? variance : unused;
         for (std::size_t i = 0; !learns_variances && i < stop - start; ++i) unused[i] = variance[i];
-        for (std::size_t i = 0; !zeroth && i < stop - start; ++i) {
+        const bool plain = !zeroth && g.identity; // sums are about the mean already
+        for (std::size_t i = 0; plain && i < stop - start; ++i)
+            move_by_sums(first[i], second[i], mass, rates[k], most, mean + i, varies + i);
+        for (std::size_t i = 0; !plain && !zeroth && i < stop - start; ++i) {
             const double c = double(mean[i]) - centre[i];
             move_by_sums(first[i] - mass * c, second[i] - 2 * c * first[i] + mass * c * c, mass, rates[k], most,
                          mean + i, varies + i);
@@ -71,12 +74,11 @@ void natural_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps
         if (scratch.batch == 1) {
             assign_one(m, x, g, scratch, t, report);
             natural_one(m, moments, step, scratch);
-            for (std::size_t k = 0; scratch.scout.active && k < m.components; ++k)
-                if (scratch.received[k] >= negligible<T>) follow(m, scratch.scout, k);
         } else {
             assign_many(m, x, g, scratch, t, report);
             natural_batch(m, moments, g, step, scratch);
         }
+        follow_moved(m, scratch);
     }
 }
 

@@ -82,7 +82,7 @@ void sgd_steps(Model<T> m, Input<T> x, std::size_t steps, Filter g, SgdStep step
     for (std::size_t t = 0; t < steps; ++t) {
         softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
         if (scratch.batch == 1) {
-            const std::size_t winner = assign_one(m, x, g, scratch, t, report);
+            assign_one(m, x, g, scratch, t, report);
             for (std::size_t j = 0; j < m.components; ++j) {
                 if (scratch.received[j] < negligible<T>) continue;
                 T *means = m.means + j * m.stride, *scales = m.scales + j * m.stride;
@@ -93,11 +93,11 @@ void sgd_steps(Model<T> m, Input<T> x, std::size_t steps, Filter g, SgdStep step
                 take_back(scratch, means, scales, m.stride);
                 m.log_dets[j] = log_det(scales, m.stride);
             }
-            if (scratch.scout.active) follow(m, scratch.scout, winner);
         } else {
             assign_many(m, x, g, scratch, t, report);
             sgd_batch(m, g, step, scratch);
         }
+        follow_moved(m, scratch);
         // [E9] Logits, from the fraction of the batch that each component received.
         const double whole = counted(scratch);
         for (std::size_t k = 0; k < m.components; ++k)

@@ -24,16 +24,17 @@ template <class T> struct Moments {
 };
 
 constexpr std::size_t block_components = 64; // parameters of a block of them fit into the L2 cache
-constexpr std::size_t scout_levels = 2;
 
 // Features on which components are compared first, and copies of the parameters there.
 template <class T> struct Scout {
     T *means, *scales;    // [levels, components, level]
-    T *sample;            // [levels, level]
+    T *sample;            // [levels, level]; [batch, level] for batches, which have one level
     T *apart;             // [stride of the model]
     std::uint32_t *order; // [levels, level] indices of the features in the model
     std::uint32_t *left;  // [components] indices of components not yet ruled out
-    std::size_t level;    // features per level: whole packs
+    double *zeros, *bar;  // [components], [batch] scores that others must reach; for batches
+    std::size_t levels;
+    std::size_t level; // features per level: whole packs
     std::size_t tried, spent;
     bool active;
 };
@@ -52,6 +53,8 @@ template <class T> struct Scratch {
     double *pair;         // [2 * components]
     double *sums;         // four arrays of [components, sum_features], or up to three of 1024
     std::size_t *winners; // [batch]
+    std::uint64_t *marks; // [words, components] a bit for each sample, of samples that concern a component; for batches
+    std::uint32_t *some;  // [batch] indices of some samples
     double *shares;       // [batch] weight of each sample
     T *present;           // [batch, stride] 0 for missing values, else 1; unused without gaps
     T *before;            // [2, stride] rows before the step; unused without gaps

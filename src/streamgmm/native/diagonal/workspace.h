@@ -24,7 +24,9 @@ template <class T> class Workspace {
     std::unique_ptr<T[]> samples, tiles, known, copies;
     std::unique_ptr<double[]> numbers;
     std::vector<std::size_t> winners;
-    std::vector<std::uint32_t> order;
+    std::vector<std::uint32_t> order, some;
+    std::vector<std::uint64_t> marks;
+    std::vector<double> bounds;
 
   public:
     Scratch<T> scratch;
@@ -36,6 +38,8 @@ template <class T> class Workspace {
         if (sums_up) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
         const std::size_t room = needs.learns ? 4 * k * sum_features + 2 * 1024 : 0;
         winners.resize(batch);
+        some.resize(sums_up ? batch : 0);
+        marks.resize(sums_up ? (batch + 63) / 64 * k : 0);
         double *at = aligned(numbers, batch * (k + 1) + padded + 5 * k + room);
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
@@ -48,9 +52,9 @@ template <class T> class Workspace {
         T *centre = aligned(tiles, needs.many ? m.stride + block : 0), *packed = centre + m.stride;
         T *present = needs.gaps ? aligned(known, held + 2 * m.stride) : rows;
         T *before = needs.gaps ? present + held : rows;
-        scratch = {rows,        raw,      centre,       packed, scores,         exact,          weights,
-                   log_weights, received, pair,         sums,   winners.data(), shares,         present,
-                   before,      batch,    sum_features, false,  needs.soft,     scout(m, needs)};
+        scratch = {rows,     raw,   centre,       packed,         scores,       exact,          weights, log_weights,
+                   received, pair,  sums,         winners.data(), marks.data(), some.data(),    shares,  present,
+                   before,   batch, sum_features, false,          needs.soft,   scout(m, needs)};
     }
 
     Workspace(const Workspace &) = delete; // scratch points into it
@@ -60,13 +64,27 @@ template <class T> class Workspace {
     // A sixth of the features for each level of comparison; a ninth in a frame, where few features tell more.
     Scout<T> scout(const Model<T> &m, const WorkspaceNeeds &needs) {
         if (!needs.scouts) return {};
-        const std::size_t lanes = pack_bytes / sizeof(T), packs = m.stride / (needs.framed ? 9 : 6) / lanes;
-        const std::size_t level = (packs ? packs : 1) * lanes, features = scout_levels * level;
-        const std::size_t size = m.components * features;
+        const std::size_t lanes = pack_bytes / sizeof(T),
+                          packs = m.stride / (needs.framed && !needs.many ? 9 : 6) / lanes;
+        const std::size_t level = (packs ? packs : 1) * lanes, levels = needs.many ? 1 : 2, features = levels * level;
+        const std::size_t size = m.components * features, rows = needs.many ? needs.batch : 0;
         order.resize(features + m.components);
-        T *at = aligned(copies, 2 * size + features + m.stride);
-        T *sample = at + 2 * size;
-        return {at, at + size, sample, sample + features, order.data(), order.data() + features, level, 0, 0, true};
+        T *at = aligned(copies, 2 * size + (rows ? rows : levels) * level + m.stride);
+        T *sample = at + 2 * size, *apart = sample + (rows ? rows : levels) * level;
+        bounds.assign(m.components + rows, 0.0);
+        return {at,
+                at + size,
+                sample,
+                apart,
+                order.data(),
+                order.data() + features,
+                bounds.data(),
+                bounds.data() + m.components,
+                levels,
+                level,
+                0,
+                0,
+                true};
     }
 };
 

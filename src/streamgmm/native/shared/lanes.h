@@ -35,7 +35,7 @@ template <> struct Lanes<float> {
     static constexpr int mantissa_bits = 23;
     static constexpr std::int32_t bias = 127, mantissa_mask = 0x7fffff, one = 0x3f800000;
     static constexpr std::int32_t root_guess = 0x5f3759df;
-    static constexpr int root_turns = 3;
+    static constexpr int root_turns = 3, root_turns_needed = 3;
 };
 template <> struct Lanes<double> {
     typedef double vector __attribute__((vector_size(STREAMGMM_WIDTH)));
@@ -44,7 +44,7 @@ template <> struct Lanes<double> {
     static constexpr int mantissa_bits = 52;
     static constexpr std::int64_t bias = 1023, mantissa_mask = 0xfffffffffffffLL, one = 0x3ff0000000000000LL;
     static constexpr std::int64_t root_guess = 0x5fe6eb50c7b537a9LL;
-    static constexpr int root_turns = 5;
+    static constexpr int root_turns = 5, root_turns_needed = 4;
 };
 
 template <class T> constexpr std::size_t pack_lanes = pack_bytes / sizeof(T);
@@ -63,6 +63,32 @@ template <class T> inline void store_vector(T *to, typename Lanes<T>::vector v) 
     *reinterpret_cast<typename Lanes<T>::anywhere *>(to) = v;
 }
 
+// A vector of `count` numbers, which may be the last few of an array; `rest` in the lanes behind them.
+template <class T> inline typename Lanes<T>::vector load_some(const T *from, std::size_t count, T rest = 0) {
+    if (count == vector_lanes<T>) return load_vector(from);
+    T lane[vector_lanes<T>];
+    for (T &value : lane) value = rest;
+    std::memcpy(lane, from, count * sizeof(T));
+    return load_vector(lane);
+}
+
+template <class T> inline void store_some(T *to, std::size_t count, typename Lanes<T>::vector v) {
+    if (count == vector_lanes<T>) return store_vector(to, v);
+    T lane[vector_lanes<T>];
+    store_vector(lane, v);
+    std::memcpy(to, lane, count * sizeof(T));
+}
+
+// Vector of numbers as float64.
+template <class T> inline Lanes<double>::vector load_doubles(const T *from) {
+    if constexpr (sizeof(T) == sizeof(double)) {
+        return load_vector(from);
+    } else {
+        typedef T some __attribute__((vector_size(STREAMGMM_WIDTH / 2), aligned(sizeof(T)), may_alias));
+        return __builtin_convertvector(*reinterpret_cast<const some *>(from), Lanes<double>::vector);
+    }
+}
+
 template <class T> inline Pack<T> load(const T *from) {
     Pack<T> p;
     UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) p.v[i] = load_vector(from + i * vector_lanes<T>);
@@ -77,6 +103,14 @@ template <class T> inline Pack<T> fill(T value) {
     Pack<T> p;
     UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) p.v[i] = typename Lanes<T>::vector{} + value;
     return p;
+}
+
+// Whether any lane is set.
+template <class Mask> inline bool any_lane(Mask mask) {
+    std::uint64_t part[sizeof(Mask) / 8], all = 0;
+    std::memcpy(part, &mask, sizeof mask);
+    for (std::uint64_t bits : part) all |= bits;
+    return all != 0;
 }
 
 // Lower or upper halves of all segments of a, then of b; each vector consists of S segments.
@@ -149,13 +183,14 @@ template <class T> inline Pack<T> reciprocal(const Pack<T> &p) {
 
 // 1/sqrt(v) by Newton's method from a bit-level guess. For positive v in the normal range it is accurate to a bit or
 // two, and three times as fast as a square root and a division.
-template <class T> inline typename Lanes<T>::vector inverse_root(typename Lanes<T>::vector v) {
+template <class T, int turns = Lanes<T>::root_turns>
+inline typename Lanes<T>::vector inverse_root(typename Lanes<T>::vector v) {
     typename Lanes<T>::bits b;
     std::memcpy(&b, &v, sizeof b);
     b = Lanes<T>::root_guess - (b >> 1);
     typename Lanes<T>::vector y;
     std::memcpy(&y, &b, sizeof y);
-    UNROLLED_FOR (int turn = 0; turn < Lanes<T>::root_turns; ++turn) y = y * (T(1.5) - T(0.5) * v * y * y);
+    UNROLLED_FOR (int turn = 0; turn < turns; ++turn) y = y * (T(1.5) - T(0.5) * v * y * y);
     return y;
 }
 

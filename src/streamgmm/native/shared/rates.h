@@ -1,7 +1,9 @@
 // How much a sample moves a component: shares of samples, and rates of steps.
 #pragma once
+#include <cmath>
+
 #include "bounds.h"
-#include "types.h"
+#include "softmax.h"
 
 namespace {
 
@@ -11,13 +13,23 @@ using namespace streamgmm;
 // IN scores[components], best; OUT weights[components], which may be the scores.
 template <class T>
 inline void share_by_scores(const double *scores, std::size_t components, double best, double share, double *weights) {
-    double total = 0;
-    for (std::size_t k = 0; k < components; ++k) {
-        const bool near = scores[k] >= best - negligible_share<T>;
-        weights[k] = near ? __builtin_exp(scores[k] - best) : 0;
-        total += weights[k];
-    }
-    for (std::size_t k = 0; k < components; ++k) weights[k] *= share / total;
+    using V = Lanes<double>::vector;
+    constexpr std::size_t lanes = vector_lanes<double>;
+    const V none = {};
+    Pack<double> acc = fill(0.0);
+    for (std::size_t first = 0; first < components; first += pack_lanes<double>)
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+            const std::size_t k = first + i * lanes;
+            if (k >= components) break;
+            const std::size_t count = components - k < lanes ? components - k : lanes;
+            const V below = load_some(scores + k, count, -HUGE_VAL) - best;
+            const auto near = below >= -negligible_share<T>;
+            const V weight = any_lane(near) ? (near ? exp_negative(below) : none) : none;
+            acc.v[i] += weight;
+            store_some(weights + k, count, weight);
+        }
+    const double each = share / sum(acc);
+    for (std::size_t k = 0; k < components; ++k) weights[k] *= each;
 }
 
 // [E13] Updates the count of a component that receives weight w; returns its rate r = w / count.  INOUT count.

@@ -4,21 +4,9 @@
 
 namespace {
 
-// A vector of `count` features, which may be the last few of a row.
-template <class T> inline typename Lanes<T>::vector load_some(const T *from, std::size_t count) {
-    if (count == vector_lanes<T>) return load_vector(from);
-    T lane[vector_lanes<T>] = {};
-    std::memcpy(lane, from, count * sizeof(T));
-    return load_vector(lane);
-}
-
 // Adds numbers to a vector of sums.  INOUT to[count].
 template <class T> inline void add_some(T *to, std::size_t count, typename Lanes<T>::vector more) {
-    const auto total = load_some(to, count) + more;
-    if (count == vector_lanes<T>) return store_vector(to, total);
-    T lane[vector_lanes<T>];
-    store_vector(lane, total);
-    std::memcpy(to, lane, count * sizeof(T));
+    store_some(to, count, load_some(to, count) + more);
 }
 
 // Which of `count` features from d on have an unusual value although they are watched, or not active.
@@ -48,14 +36,6 @@ inline void sum_values(const Frame<T> &frame, const T *row, std::size_t d, std::
     add_some(frame.sums + d, count, summed ? clipped : none);
     add_some(frame.squares + d, count, summed ? square : none);
     add_some(frame.fourths + d, count, summed ? square * square : none);
-}
-
-// Whether any lane is set.
-template <class Mask> inline bool any_lane(Mask mask) {
-    std::uint64_t part[sizeof(Mask) / 8], all = 0;
-    std::memcpy(part, &mask, sizeof mask);
-    for (std::uint64_t bits : part) all |= bits;
-    return all != 0;
 }
 
 // Converts row n to numbers.  IN x, OUT to[features].

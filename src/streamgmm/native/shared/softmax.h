@@ -5,40 +5,36 @@
 namespace {
 
 // exp(x) for x <= 0, accurate to a bit or two; arguments below -700 are taken as -700.
-inline Pack<double> exp_negative(const Pack<double> &x) {
-    Pack<double> result;
-    UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-        using V = Lanes<double>::vector;
-        const V floor = V{} - 700.0;
-        const V a = x.v[i] < floor ? floor : x.v[i];
-        const double shift = 6755399441055744.0; // 1.5 * 2^52: adding it rounds to an integer
-        const V rounded = a * 1.44269504088896340736 + shift;
-        const V n = rounded - shift;
-        V r = a - n * 0.693145751953125;
-        r = r - n * 1.42860682030941723212e-6;
-        V p = V{} + 1.0 / 6227020800.0; // Taylor series to r^13: below 1e-17 for |r| <= log(2)/2
-        const double coefficient[] = {1.0 / 479001600.0,
-                                      1.0 / 39916800.0,
-                                      1.0 / 3628800.0,
-                                      1.0 / 362880.0,
-                                      1.0 / 40320.0,
-                                      1.0 / 5040.0,
-                                      1.0 / 720.0,
-                                      1.0 / 120.0,
-                                      1.0 / 24.0,
-                                      1.0 / 6.0,
-                                      0.5,
-                                      1.0,
-                                      1.0};
-        for (double c : coefficient) p = p * r + c;
-        Lanes<double>::bits power;
-        std::memcpy(&power, &rounded, sizeof power);
-        power = (power + Lanes<double>::bias) << Lanes<double>::mantissa_bits; // 2^n: the low bits of `rounded` hold n
-        V scale;
-        std::memcpy(&scale, &power, sizeof scale);
-        result.v[i] = p * scale;
-    }
-    return result;
+inline Lanes<double>::vector exp_negative(Lanes<double>::vector x) {
+    using V = Lanes<double>::vector;
+    const V floor = V{} - 700.0;
+    const V a = x < floor ? floor : x;
+    const double shift = 6755399441055744.0; // 1.5 * 2^52: adding it rounds to an integer
+    const V rounded = a * 1.44269504088896340736 + shift;
+    const V n = rounded - shift;
+    V r = a - n * 0.693145751953125;
+    r = r - n * 1.42860682030941723212e-6;
+    V p = V{} + 1.0 / 6227020800.0; // Taylor series to r^13: below 1e-17 for |r| <= log(2)/2
+    const double coefficient[] = {1.0 / 479001600.0,
+                                  1.0 / 39916800.0,
+                                  1.0 / 3628800.0,
+                                  1.0 / 362880.0,
+                                  1.0 / 40320.0,
+                                  1.0 / 5040.0,
+                                  1.0 / 720.0,
+                                  1.0 / 120.0,
+                                  1.0 / 24.0,
+                                  1.0 / 6.0,
+                                  0.5,
+                                  1.0,
+                                  1.0};
+    for (double c : coefficient) p = p * r + c;
+    Lanes<double>::bits power;
+    std::memcpy(&power, &rounded, sizeof power);
+    power = (power + Lanes<double>::bias) << Lanes<double>::mantissa_bits; // 2^n: the low bits of `rounded` hold n
+    V scale;
+    std::memcpy(&scale, &power, sizeof scale);
+    return p * scale;
 }
 
 inline std::size_t padded_components(std::size_t components) {
@@ -68,8 +64,10 @@ inline double maximum(const double *values, std::size_t count) {
 
 // Index of the largest number; the lowest index wins a tie.
 inline std::size_t argmax(const double *values, std::size_t count) {
+    constexpr std::size_t lanes = vector_lanes<double>;
     const double top = maximum(values, count);
     std::size_t k = 0;
+    while (k + lanes <= count && !any_lane(load_vector(values + k) == top)) k += lanes;
     while (k + 1 < count && values[k] != top) ++k;
     return k;
 }
@@ -83,8 +81,8 @@ inline double exponentials(const double *values, std::size_t count, double *out,
     for (std::size_t k = count; k < padded; ++k) out[k] = -700.0; // adds nothing to a sum of at least one
     Pack<double> acc = fill(0.0);
     for (std::size_t k = 0; k < padded; k += pack_lanes<double>) {
-        const Pack<double> e = exp_negative(load(out + k));
-        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) acc.v[i] += e.v[i];
+        Pack<double> e = load(out + k);
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) acc.v[i] += e.v[i] = exp_negative(e.v[i]);
         store(out + k, e);
     }
     *total = sum(acc);

@@ -56,7 +56,7 @@ struct Report {
     double *losses, *max_components; // OUT [steps]
     std::int64_t *wins;              // INOUT [components] samples won
     double *received;                // INOUT [components] weight received
-    std::int64_t *terms_read;        // INOUT [1] terms of distances read for single samples
+    std::int64_t *terms_read;        // INOUT [1] terms of distances read, except for batches of coupled kinds
     double *typical_loss;            // INOUT [typical_numbers]; null turns [E20] off
 };
 
