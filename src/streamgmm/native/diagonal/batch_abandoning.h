@@ -75,7 +75,6 @@ template <class T> inline void bound_scores(const Model<T> &m, Scratch<T> &scrat
         copy_chosen(scout, scratch.samples + n * m.stride, scout.sample + n * scout.level, 0);
     const Model<T> few = {scout.means, scout.scales, m.logits, scout.zeros, m.components, scout.level, scout.level, 0};
     const Input<T> rows = {scout.sample, nullptr, T(1), scout.level, nullptr, false, {}};
-    find_centre(few, scratch.centre);
     score_many(few, {rows, 0, scout.level, scratch.centre, scratch.packed, scout.zeros}, scratch.batch, scratch.scores);
     const double whole = double(m.stride) / double(scout.level);
     double *likely = scratch.pair;
@@ -99,7 +98,7 @@ template <class T> inline void score_near_best(const Model<T> &m, Scratch<T> &sc
     const double reach = scratch.soft ? negligible_share<T> : 0;
     bound_scores(m, scratch);
     scout.spent += batch * count * scout.level;
-    find_centre(m, scratch.centre);
+    find_centre(m, 0, m.stride, scratch.centre);
     auto look_closely = [&] { // raises the bar for the components that follow
         for (std::size_t k = 0; k < count; ++k) {
             std::size_t number = 0;
