@@ -1,8 +1,8 @@
 """Insert measured tables into docs/results.md and README.md (``make results``).
 
 Text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` is replaced by the Markdown file that NAME stands for, or
-by one of its tables (``NAME: title of the table``) or some columns of it (``NAME: title; column; column``), so that no
-figure is copied by hand.
+by one of its tables (``NAME: title of the table``) or some columns of it (``NAME: title; column; column``), in some
+rows (``NAME: title; column=value; column``), so that no figure is copied by hand.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PAPER = (
 SOURCES = {
     **{f"paper {name}": f"runs/paper/{name}.md" for name in PAPER},
     "bench": "runs/bench/report.md",
+    "compare": "runs/compare/report.md",
 }
 PICTURES = ("centroids-", "sem-", "sparse", "filters", "curve-mnist", "effect-", "half-life", "samples-", "outliers")
 LARGEST = 300_000  # bytes of a committed picture
@@ -77,19 +78,24 @@ def table(text: str, title: str) -> str:
 
 
 def select(rows: str, columns: list[str]) -> str:
-    """Return a table with some of its columns.
+    """Return a table with some of its columns, and some of its rows.
 
     Parameters
     ----------
     rows : str
         The lines of a Markdown table.
     columns : list of str
-        Headings of the columns to keep, in their new order.
+        Headings of the columns to keep, in their new order; ``heading=value`` keeps the rows with this value.
     """
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in rows.splitlines()]
-    if missing := [name for name in columns if name not in cells[0]]:
+    conditions = [name.split("=", 1) for name in columns if "=" in name]
+    names = [name for name in columns if "=" not in name]
+    if missing := [name for name in [*names, *(name for name, _ in conditions)] if name not in cells[0]]:
         raise SystemExit(f"the table has no column {missing[0]!r}; its columns are {', '.join(cells[0])}.")
-    kept = [cells[0].index(name) for name in columns]
+    for name, value in conditions:
+        place = cells[0].index(name)
+        cells = cells[:2] + [line for line in cells[2:] if line[place] == value]
+    kept = [cells[0].index(name) for name in names]
     lines = ["| " + " | ".join(line[i] for i in kept) + " |" for line in cells]
     lines[1] = "|" + "---|" * len(kept)
     return "\n".join(lines)
