@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from streamgmm.core.annealing import Schedule
 from streamgmm.core.covariance import KINDS, Covariance, covariance_kind
+from streamgmm.core.engine import Engine
 from streamgmm.core.grid import LAYOUTS, Grid
 from streamgmm.core.parameters import Parameters, logits_of
 from streamgmm.core.rules import RULES, Rule, rule_from_settings
@@ -119,10 +120,10 @@ class Settings:
             rule = RULES[rule].with_rates(self.learning_rate_init, self.learning_rate_min)
         return rule if self.half_life is None else rule.with_half_life(self.half_life)
 
-    def make_schedule(self, rule: Rule[Any]) -> Schedule:
+    def make_schedule(self, rule: Rule[Any], engine: Engine) -> Schedule:
         """Return the settings of the annealing."""
         widest = self.make_grid().widest if self.sigma_init is None else self.sigma_init
-        period = rule.period(self.n_components) if self.period is None else self.period
+        period = engine.replicas * rule.period(self.n_components) if self.period is None else self.period
         least = float(self.sigma_min)  # numbers of NumPy would spread to rules and the kernel
         papers = rule.baseline == "first"  # its control has a fixed tolerance, and narrows in steps to the end
         tol = PAPERS_TOL if papers and self.tol is None else rule.tol if self.tol is None else float(self.tol)

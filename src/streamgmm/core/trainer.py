@@ -81,7 +81,7 @@ class Trainer(TrainingRows):
         self.rule: Rule[Any] = settings.make_rule()
         self.grid: Grid = settings.make_grid()
         self.rng = np.random.default_rng(seed)
-        schedule = settings.make_schedule(self.rule)
+        schedule = settings.make_schedule(self.rule, engine)
         self._control = Control(schedule, int(settings.n_components))
         auto = settings.scale == "auto"
         self._standard: Standardisation | None = None

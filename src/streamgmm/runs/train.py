@@ -104,7 +104,7 @@ class TrainingRun(SourceReader):
         self.record = RunRecord(source.name, options.missing, passes=options.passes, shuffle_seed=seed)
         self.bad: list[BadRow] = []
         self._settings, self._engine = settings, engine
-        self._period = settings.kind.patience * settings.make_schedule(settings.make_rule()).period
+        self._period = settings.kind.patience * settings.make_schedule(settings.make_rule(), engine).period
         self._feature_names: list[str] | None = None
         self._first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # with their numbers
         self._log = EventLog(folder, self.progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
@@ -93,9 +93,6 @@ class SGD(Rule[SGDState]):
     def advance(self, state: SGDState, parameters: Parameters, work: Work) -> Steps:
         return parameters.kind.sgd_steps(parameters, work, SGDStep(state.rate, work.bounds))
 
-    def for_replicas(self, count: int) -> SGD:
-        return ReplicatedSGD(**{f.name: getattr(self, f.name) for f in fields(self)}, count=count)
-
     def check(self, state: SGDState, parameters: Parameters, context: Context) -> bool:
         if context.shrunk:
             state.rate = max(self.shrink * state.rate, self.learning_rate_min)
@@ -107,7 +104,8 @@ class SGD(Rule[SGDState]):
             state.rate = max(rate, self.learning_rate_min)
 
     def can_wait(self, state: SGDState, context: Context) -> bool:
-        return context.annealed and state.rate <= self.learning_rate_min  # until then, checks lower it
+        falling = context.shrunk and state.rate > self.learning_rate_min
+        return context.annealed and not falling
 
     def finished(self, state: SGDState, context: Context) -> bool:
         """Neighbours hardly matter any more, and the rate has come down with the width."""
@@ -119,18 +117,3 @@ class SGD(Rule[SGDState]):
 
     def learning_rate(self, state: SGDState) -> float:
         return state.rate
-
-
-@dataclass(frozen=True)
-class ReplicatedSGD(SGD):
-    """What each of several replicas follows, whose parameters are averaged.
-
-    Each takes one in ``count`` of the steps, so each step is ``count`` times as large: together they move as far as one
-    that takes them all, with the same noise. A step is never larger than the first ones of a training.
-    """
-
-    count: int = 1
-
-    def advance(self, state: SGDState, parameters: Parameters, work: Work) -> Steps:
-        rate = min(self.count * state.rate, max(state.rate, self.learning_rate_init))
-        return parameters.kind.sgd_steps(parameters, work, SGDStep(rate, work.bounds))
