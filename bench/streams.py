@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,32 +51,42 @@ def sources(quick: bool) -> list[Table]:
         "on the same array in memory. Parquet files contain all repetitions; other sources are read again. Parquet: "
         "a column of vectors that may be null, with pyarrow's defaults (dictionary, snappy). Parquet, plain: no "
         "nulls, no dictionary, lz4. Parquet, columns: 784 columns, with pyarrow's defaults. Kafka: librdkafka's mock "
-        "broker in another process on the same two cores, messages compressed with lz4.",
-        ["rule", "source", "rows/s", "÷ memory", "÷ memory, least", "÷ memory, most"],
+        "broker in another process on the same two cores, messages compressed with lz4. 'CPU ÷ memory': CPU time for a "
+        "row, of all threads of the run, ÷ that of partial_fit; 'cores': CPU time ÷ time. A run that needs c times the "
+        "CPU of partial_fit can reach 2/c of its rate on two cores; where 'cores' is near 2, they are full.",
+        ["rule", "source", "rows/s", "÷ memory", "÷ memory, least", "÷ memory, most", "CPU ÷ memory", "cores"],
     )
     x = np.ascontiguousarray(work.images(count=ROWS)[1], dtype=np.float32)
     passes, rounds = (5, 2) if quick else (12, 5)
     with tempfile.TemporaryDirectory() as name, _made(Path(name), x, passes) as names:
         for rule in ("natural", "sgd"):
-            found: dict[str, list[float]] = {label: [] for label in names}
-            ratios: dict[str, list[float]] = {label: [] for label in names}
+            found: dict[str, list[_Cost]] = {label: [] for label in names}
+            memory = list[_Cost]()
             for turn in range(rounds):
-                memory = _rate(lambda rule=rule: _in_memory(x, rule, passes), passes)
+                memory.append(_cost(lambda rule=rule: _in_memory(x, rule, passes)))
                 for label, source in names.items():
                     folder = Path(name) / f"{rule}-{label}-{turn}"
                     times = 1 if source.endswith(".parquet") else passes
-                    found[label].append(_rate(_run(source, rule, folder, times), passes))
-                    ratios[label].append(found[label][-1] / memory)
-            for label, values in ratios.items():
-                middle = float(np.median(values))
-                table.add(rule, label, f"{np.median(found[label]):,.0f}", middle, min(values), max(values))
+                    found[label].append(_cost(_run(source, rule, folder, times)))
+            for label, costs in found.items():
+                rates = [one.seconds / cost.seconds for one, cost in zip(memory, costs, strict=True)]
+                busy = np.median([cost.cpu / one.cpu for one, cost in zip(memory, costs, strict=True)])
+                cores = np.median([cost.cpu / cost.seconds for cost in costs])
+                speed = ROWS * passes / np.median([cost.seconds for cost in costs])
+                middle = float(np.median(rates))
+                table.add(rule, label, f"{speed:,.0f}", middle, min(rates), max(rates), float(busy), float(cores))
     return [table]
 
 
-def _rate(run: Callable[[], None], passes: int) -> float:
-    begin = time.perf_counter()
+class _Cost(NamedTuple):
+    seconds: float
+    cpu: float
+
+
+def _cost(run: Callable[[], None]) -> _Cost:
+    begin, busy = time.perf_counter(), time.process_time()
     run()
-    return ROWS * passes / (time.perf_counter() - begin)
+    return _Cost(time.perf_counter() - begin, time.process_time() - busy)
 
 
 def _in_memory(x: np.ndarray, rule: str, passes: int) -> None:

@@ -57,7 +57,9 @@ def alerts(folder: Path, x: np.ndarray, size: int, options: WatchOptions) -> byt
 
 
 @pytest.mark.parametrize(
-    "options", [WatchOptions(), WatchOptions(every_row=True), WatchOptions(max_p=0.002), WatchOptions(fdr=0.05)], ids=str
+    "options",
+    [WatchOptions(), WatchOptions(every_row=True), WatchOptions(max_p=0.002), WatchOptions(fdr=0.05)],
+    ids=str,
 )
 def test_alerts_do_not_depend_on_chunks(tmp_path: Path, options: WatchOptions) -> None:
     x = plant(4000)

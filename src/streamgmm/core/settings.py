@@ -203,6 +203,7 @@ def require_number(
 ) -> None:
     """Raise ValueError unless ``value`` is a number of this kind within its bounds."""
     fits = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
+    value = value.item() if isinstance(value, np.generic) else value  # a bound may not fit into its type
     if fits and least <= value <= most and above < value < inf:
         return
     what = "an integer" if kind is Integral else "a number"
