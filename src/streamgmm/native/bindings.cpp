@@ -130,6 +130,7 @@ template <class T> void bind_shared(nb::module_ &m, const char *samples) {
 } // namespace
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false); // a thread that outlives the interpreter keeps references: harmless
     m.doc() =
         "Loops over samples, components and features. Call them through streamgmm.native, which checks arguments.";
     nb::class_<FilterArrays>(m, "Filter", "The two factors of a smoothing matrix.")
