@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from streamgmm.layers import Fold as Fold
     from streamgmm.layers import Pool as Pool
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _MODULES = {
     "StreamingGaussianMixture": "streamgmm.estimators.mixture",

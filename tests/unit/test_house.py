@@ -224,4 +224,5 @@ def test_versions_agree() -> None:
     import streamgmm
 
     assert f'version = "{streamgmm.__version__}"' in (ROOT / "pyproject.toml").read_text()
-    assert f"## [{streamgmm.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {streamgmm.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"## [{streamgmm.__version__.removesuffix('.dev0')}]" in (ROOT / "CHANGELOG.md").read_text()
