@@ -54,10 +54,13 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_covariances_and_rules_agree(rows: Path, tmp_path: Path, kind: str) -> None:
     engines = [LocalCluster(3, 300), LocalCluster(3, 300, threads=True)]
-    here, there = (go(start(tmp_path / f"{e.threads}", rows, e, **KINDS[kind])) for e in engines)
-    assert here.progress.samples == 12_000
+    passes = 3 if kind == "sgd" else 1  # until its annealing has ended: before, replicas take larger, noisier steps
+    here, there = (go(start(tmp_path / f"{e.threads}", rows, e, passes=passes, **KINDS[kind])) for e in engines)
+    assert here.progress.samples == 12_000 * passes
     assert_same_model(here, there)
-    alone = StreamingGaussianMixture(9, random_state=0, **KINDS[kind]).partial_fit(x := np.load(rows))
+    alone, x = StreamingGaussianMixture(9, random_state=0, **KINDS[kind]), np.load(rows)
+    for _ in range(passes):
+        alone.partial_fit(x)
     assert here.trainer is not None
     assert here.trainer.mixture.scores(x).log_likelihood.mean() > alone.score(x) - 0.3
 

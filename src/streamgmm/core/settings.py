@@ -123,7 +123,8 @@ class Settings:
     def make_schedule(self, rule: Rule[Any], engine: Engine) -> Schedule:
         """Return the settings of the annealing."""
         widest = self.make_grid().widest if self.sigma_init is None else self.sigma_init
-        period = engine.replicas * rule.period(self.n_components) if self.period is None else self.period
+        longer = 1 if rule.scaled_steps else engine.replicas
+        period = longer * rule.period(self.n_components) if self.period is None else self.period
         least = float(self.sigma_min)  # numbers of NumPy would spread to rules and the kernel
         papers = rule.baseline == "first"  # its control has a fixed tolerance, and narrows in steps to the end
         tol = PAPERS_TOL if papers and self.tol is None else rule.tol if self.tol is None else float(self.tol)

@@ -53,6 +53,8 @@ def upgraded(header: Mapping[str, Any], tensors: Tensors) -> tuple[dict[str, Any
     also, params, rule = dict(facts.get("also") or {}), dict(facts["params"]), header["rule"]
     replicas = int(rule["replicas"]) if rule["name"] == "replicated" else 1
     name = (rule["rule"] if replicas > 1 else rule)["name"]
+    if replicas > 1 and name == "sgd":
+        params["rule"] = {**_rates(params), "name": name, "scaled_steps": False}
     scale = also.get("scale", "none")
     estimator = {key: params.pop(key) for key in OF_ESTIMATOR if key in params}
     new = {
@@ -77,6 +79,10 @@ def upgraded(header: Mapping[str, Any], tensors: Tensors) -> tuple[dict[str, Any
         "run": _run(also),
     }
     return new, _tensors(tensors, width, replicas)
+
+
+def _rates(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: params[name] for name in ("learning_rate_init", "learning_rate_min") if name in params}
 
 
 def _kept(name: str) -> bool:

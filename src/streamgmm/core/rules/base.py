@@ -60,6 +60,7 @@ class Rule(ABC, Generic[S]):
     tol: ClassVar[float | None] = 0.05
     drop_below: ClassVar[float] = 0.0
     baseline: str = "mean"  # see Schedule
+    scaled_steps: bool = False  # whether replicas take larger steps, as they take fewer; else periods grow
     has_prior: ClassVar[bool] = False  # whether its state is a RegularisedState
     refines: ClassVar[bool] = False  # whether it implements ``refine``
     reg_covar: float = 0.0  # added to variances, as a share of those within components, where samples are standardised

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import ClassVar
 
@@ -49,11 +49,14 @@ class SGD(Rule[SGDState]):
         ``"first"`` is the paper's control of the annealing: gains count from the loss of the first sample, a falling
         loss is stationary, too, and σ narrows in steps of a tenth down to its minimum. The schedule then depends on
         which sample comes first. Its tolerance is 0.05 unless ``tol`` is given.
+    scaled_steps : bool, default=True
+        Whether each of several replicas (threads, workers) takes larger steps, as it takes fewer, so that annealing
+        needs as many samples as with one. False is how version 0.1 used threads; its files continue so.
 
     Examples
     --------
-    >>> SGD(learning_rate_init=0.05).settings()
-    {'name': 'sgd', 'learning_rate_init': 0.05, 'learning_rate_min': 0.001, 'shrink': 0.9, 'baseline': 'mean'}
+    >>> SGD(learning_rate_init=0.05).settings()  # doctest: +NORMALIZE_WHITESPACE
+    {'name': 'sgd', 'learning_rate_init': 0.05, 'learning_rate_min': 0.001, 'shrink': 0.9, 'baseline': 'mean', 'scaled_steps': True}
 
     The paper's settings with the paper's control:
 
@@ -71,6 +74,7 @@ class SGD(Rule[SGDState]):
     learning_rate_min: float = 0.001
     shrink: float = 0.9
     baseline: str = "mean"
+    scaled_steps: bool = True
 
     def __post_init__(self) -> None:
         plain_numbers(self)
@@ -92,6 +96,9 @@ class SGD(Rule[SGDState]):
 
     def advance(self, state: SGDState, parameters: Parameters, work: Work) -> Steps:
         return parameters.kind.sgd_steps(parameters, work, SGDStep(state.rate, work.bounds))
+
+    def for_replicas(self, count: int) -> SGD:
+        return _ReplicatedSGD(**asdict(self), count=count) if self.scaled_steps else self
 
     def check(self, state: SGDState, parameters: Parameters, context: Context) -> bool:
         if context.shrunk:
@@ -117,3 +124,18 @@ class SGD(Rule[SGDState]):
 
     def learning_rate(self, state: SGDState) -> float:
         return state.rate
+
+
+@dataclass(frozen=True)
+class _ReplicatedSGD(SGD):
+    """What each of several replicas follows, whose parameters are averaged.
+
+    Each takes one in ``count`` of the steps, each ``count`` times as large: together they move as far as one that takes
+    them all. A step is never larger than the first ones of a training.
+    """
+
+    count: int = 1
+
+    def advance(self, state: SGDState, parameters: Parameters, work: Work) -> Steps:
+        rate = min(self.count * state.rate, max(state.rate, self.learning_rate_init))
+        return parameters.kind.sgd_steps(parameters, work, SGDStep(rate, work.bounds))
