@@ -159,7 +159,10 @@ def draw(plan: Plan) -> list[Path]:
             drawn["curve-mnist"] = plots.curve(found[run.file]["events"])
     drawn.update(_claim_curves(plan))
     if areas := outliers.areas(plan):
-        drawn["outliers"] = plots.areas(areas)
+        titles = [f"{plan.title(name)}, " for name in outliers.names(plan)]
+        drawn["outliers"] = plots.areas(
+            {t[:-2]: {label.removeprefix(t): a for label, a in areas.items() if label.startswith(t)} for t in titles}
+        )
     if trade_off := drift.curves(plan):
         drawn["half-life"] = plots.trade_off(trade_off)
     paths = []

@@ -110,27 +110,29 @@ def trade_off(lines: Mapping[str, Mapping[float, tuple[float, float]]]) -> Figur
     return figure
 
 
-def areas(lines: Mapping[str, Sequence[float]]) -> Figure:
+def areas(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
     """Draw the area under the ROC curve for each class that was held out.
 
     Parameters
     ----------
-    lines : mapping of str to sequence of float
-        For each data set and model, areas in percent by class.
+    panels : mapping of str to mapping of str to sequence of float
+        For each data set, for each model, areas in percent by class.
 
     Returns
     -------
     Figure
-        One panel.
+        One panel for each data set.
     """
-    figure = empty_figure(6, 3.4)
-    ax = figure.subplots()
-    for (label, values), marker in zip(lines.items(), "osv^Dx*P", strict=False):
-        ax.plot(range(len(values)), values, marker=marker, markersize=4, linewidth=0.8, label=label)
-    ax.axhline(50, color="lightgray")
-    ax.set_xticks(range(max(map(len, lines.values()))))
-    ax.set_xlabel("class held out")
-    ax.set_ylabel("area under the ROC curve (%)")
-    ax.grid(alpha=0.3)
-    ax.legend(fontsize=7)
+    figure = empty_figure(3.6 * len(panels) + 0.6, 3.6)
+    row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for ax, (title, lines) in zip(row, panels.items(), strict=True):
+        for (label, values), marker in zip(lines.items(), "osv^Dx*P", strict=False):
+            ax.plot(range(len(values)), values, marker=marker, markersize=4, linewidth=0.8, label=label)
+        ax.axhline(50, color="lightgray")
+        ax.set_xticks(range(max(map(len, lines.values()))))
+        ax.set_xlabel("class held out")
+        ax.set_title(title, fontsize=10)
+        ax.grid(alpha=0.3)
+    row[0].set_ylabel("area under the ROC curve (%)")
+    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     return figure
