@@ -56,7 +56,8 @@ class SGD(Rule[SGDState]):
     Examples
     --------
     >>> SGD(learning_rate_init=0.05).settings()  # doctest: +NORMALIZE_WHITESPACE
-    {'name': 'sgd', 'learning_rate_init': 0.05, 'learning_rate_min': 0.001, 'shrink': 0.9, 'baseline': 'mean', 'scaled_steps': True}
+    {'name': 'sgd', 'learning_rate_init': 0.05, 'learning_rate_min': 0.001, 'shrink': 0.9,
+     'baseline': 'mean', 'scaled_steps': True}
 
     The paper's settings with the paper's control:
 
