@@ -112,7 +112,7 @@ class SGD(Rule[SGDState]):
             state.rate = max(rate, self.learning_rate_min)
 
     def can_wait(self, state: SGDState, context: Context) -> bool:
-        falling = context.shrunk and state.rate > self.learning_rate_min
+        falling = (self.scaled_steps or context.shrunk) and state.rate > self.learning_rate_min  # checks lower it
         return context.annealed and not falling
 
     def finished(self, state: SGDState, context: Context) -> bool:
