@@ -70,11 +70,8 @@ def test_damaged_files_are_refused(damage: dict[str, np.ndarray]) -> None:
 
 
 def test_a_fitted_detector_that_learns_on_flags_as_few_usual_rows() -> None:
-    shares = list[float]()
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        x = rng.normal(size=(4000, 10)) @ rng.normal(size=(10, 10))
-        detector = StreamingAnomalyDetector(StreamingGaussianMixture(32, random_state=seed)).fit(x[:1000])
-        detector.partial_fit(x[1000:1400])
-        shares.append(float((detector.predict(x[2000:]) < 0).mean()))
-    assert 0.003 < np.mean(shares) < 0.013  # 0.017 where learned rows are taken for new ones
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4000, 10)) @ rng.normal(size=(10, 10))
+    detector = StreamingAnomalyDetector(StreamingGaussianMixture(32, random_state=1)).fit(x[:1000])
+    detector.partial_fit(x[1000:1400])
+    assert 0.003 < (detector.predict(x[2000:]) < 0).mean() < 0.011  # 0.0145 where learned rows are taken for new ones
