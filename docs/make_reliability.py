@@ -44,8 +44,10 @@ PROMISES = """
   mutates model files, stacks, messages of rounds, positions, settings, notes on deliveries, events, alerts, tables,
   arrays, images and messages of brokers; each case has 5 seconds, and ten times the size of its file in memory beside
   2 MB, which Python's allocator may take at once (64 MB for pictures and images, 20 MB for settings, whose dotted keys
-  Python's parser takes the square of). The peak of memory is measured for each case alone. Models are scored, continued, saved
-  and shown on the page, checkpoints resumed, and rows judged. What it ever found is in `tests/fuzz/seeds`.
+  Python's parser takes the square of). The peak of memory is measured for each case alone. Models are scored, asked for
+  samples and missing values, converted to ONNX, continued, saved, drawn and shown on the page; checkpoints are resumed
+  and rolled back, and rows judged, also by the commands. Lines of CSV give the same numbers together and one by one.
+  What it ever found is in `tests/fuzz/seeds`.
 - **Readable files.** What could not be loaded again is not saved: a sentence says why, and the last good file stays.
 - **Long runs.** `python -m tests.chaos.long_stream --hours 12` watches a log a thousand times faster than it would
   grow, with rotations, silence, floods, bursts, bad rows, outages of the log and of the target of alerts, and a
