@@ -43,9 +43,11 @@ PROMISES = """
 - **Hostile files.** Model files are checked as a whole before anything is built from them. `python -m tests.fuzz`
   mutates model files, stacks, messages of rounds, positions, settings, notes on deliveries, events, alerts, tables,
   arrays, images and messages of brokers; each case has 5 seconds, and ten times the size of its file in memory beside
-  2 MB, which Python's allocator may take at once (64 MB for pictures, 20 MB for settings, whose dotted keys Python's
-  parser takes the square of). The peak of memory is measured for each case alone. Models are scored, continued, saved
-  and shown on the page, checkpoints resumed, and rows judged. What it ever found is in `tests/fuzz/seeds`.
+  2 MB, which Python's allocator may take at once (64 MB for pictures and images, 20 MB for settings, whose dotted keys
+  Python's parser takes the square of). The peak of memory is measured for each case alone. Models are scored, asked for
+  samples and missing values, converted to ONNX, continued, saved, drawn and shown on the page; checkpoints are resumed
+  and rolled back, and rows judged, also by the commands. Lines of CSV give the same numbers together and one by one.
+  What it ever found is in `tests/fuzz/seeds`.
 - **Readable files.** What could not be loaded again is not saved: a sentence says why, and the last good file stays.
 - **Long runs.** `python -m tests.chaos.long_stream --hours 12` watches a log a thousand times faster than it would
   grow, with rotations, silence, floods, bursts, bad rows, outages of the log and of the target of alerts, and a
@@ -57,7 +59,9 @@ PROMISES = """
   sent again. Only the page skips what it cannot read, such as lines of events that no run has written, without a word.
 - **Bombs.** A line of a compressed text, an image in a zip file, an array in an `.npz` file or a column in a group of
   a Parquet file may expand to 256 MB, or to more if it is less than 100 times its compressed size.
-  `STREAMGMM_MOST_BYTES` raises the limit. Compressed Arrow files are limited by memory alone.
+  An image may also have no more pixels than a file of its length can store: 8,256 in each byte of a PNG file, 512 of
+  JPEG, 2,560 of GIF, 128 of BMP, 25,000 of WebP. `STREAMGMM_MOST_BYTES` raises these limits. Compressed Arrow files are
+  limited by memory alone.
 - **Links.** Links that lead out of a folder of images are not followed.
 - **Text from outside.** Terminals get no control characters. Ids that a spreadsheet would compute get an apostrophe in
   front of them in CSV files; `streamgmm score --formulas` keeps them.

@@ -74,3 +74,6 @@ def test_mistakes_are_said_in_one_line(sensors: Path) -> None:
         "impute", str(sensors / "run"), str(sensors / "gaps.csv"), "--out", str(sensors / "gaps.csv"), fails=True
     )
     assert "would overwrite the input" in same.words
+    StreamingGaussianMixture(2).fit(np.eye(5)[:, :2]).save(sensors / "narrow.safetensors")
+    wide = streamgmm("impute", str(sensors / "narrow.safetensors"), str(sensors / "gaps.csv"), fails=True)
+    assert "rows of gaps.csv have 4 features; the model has 2." in wide.words

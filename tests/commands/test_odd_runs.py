@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -193,3 +194,12 @@ def test_a_burst_of_rows_with_long_ids_is_resumed(tmp_path: Path) -> None:
     facts = read_run_facts(model)
     assert facts["progress"]["samples"] == 3040
     assert facts["watch"]["burst"]["first_id"] == burst["first_id"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_of_files_that_are_not_utf8(tmp_path: Path) -> None:
+    source = table(tmp_path / os.fsdecode(b"x\xff.csv"), rows(800))
+    train(source, "--out", tmp_path / "run")
+    described = streamgmm("info", tmp_path / "run").stdout
+    assert "x\ufffd.csv, in random order" in described
+    assert streamgmm("score", tmp_path / "run", source).stdout.count("\n") == 801

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+import zlib
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from tests.fuzz.formats import Format, cut_bytes, flip_bytes
-from tests.fuzz.text_files import read_all
+from tests.fuzz.text_files import CANVAS, read_all
 
 
 @cache
@@ -86,13 +87,16 @@ def change_npy_header(rng: Random, content: bytes) -> bytes:
 
 @cache
 def image_examples() -> list[bytes]:
-    """Return images of several formats, grey and in colour."""
+    """Return images of several formats: grey, in colour, with a palette, and with 1 and 16 bits per pixel."""
     rng = np.random.default_rng(0)
+    images = [Image.fromarray(rng.integers(0, 256, shape, np.uint8)) for shape in ((6, 5), (6, 5, 3))]
+    cases = [(image, form) for image in images for form in ("png", "jpeg", "bmp", "gif")]
+    cases += [(images[1].quantize(2), "png"), (images[0].convert("1"), "png"), (images[1], "webp")]
+    cases.append((Image.fromarray(rng.integers(0, 65536, (6, 5), np.uint16)), "png"))
     found = []
-    for shape in ((6, 5), (6, 5, 3)):
-        for suffix in ("png", "jpeg", "bmp", "gif"):
-            Image.fromarray(rng.integers(0, 256, shape, np.uint8)).save(image := io.BytesIO(), suffix)
-            found.append(image.getvalue())
+    for image, form in cases:
+        image.save(buffer := io.BytesIO(), form)
+        found.append(buffer.getvalue())
     return found
 
 
@@ -108,20 +112,45 @@ def try_image(path: Path) -> None:
 @cache
 def zip_examples() -> list[bytes]:
     """Return zip files of images."""
-    found, images = [], image_examples()
-    for some, compression in ((images[:4], zipfile.ZIP_STORED), (images[4:], zipfile.ZIP_DEFLATED)):
-        with zipfile.ZipFile(buffer := io.BytesIO(), "w", compression) as archive:
-            for image, name in zip(some, ("0.png", "1.jpg", "2.bmp", "3.gif"), strict=True):
-                archive.writestr(name, image)
-        found.append(buffer.getvalue())
-    return found
+    images, names = image_examples(), ("0.png", "1.jpg", "2.bmp", "3.gif")
+    cases = ((images[:4], zipfile.ZIP_STORED), (images[4:8], zipfile.ZIP_DEFLATED))
+    return [_packed(list(zip(names, some, strict=True)), compression) for some, compression in cases]
+
+
+def _packed(members: list[tuple[str, bytes]], compression: int) -> bytes:
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w", compression) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def change_image_size(rng: Random, content: bytes) -> bytes:
-    """Announce another size in the header of a PNG."""
-    at = content.find(b"IHDR")
-    size = struct.pack(">II", *(rng.choice((0, 1, 5, 6, 65_000, 2**31 - 1)) for _ in range(2)))
-    return content[: at + 4] + size + content[at + 12 :] if at > 0 else content
+    """Announce another size in the header of an image."""
+    width, height = (rng.choice((0, 1, 5, 6, 900, 9_000, 65_000, 2**24, 2**31 - 1)) for _ in range(2))
+    if (at := content.find(b"IHDR")) > 0:
+        header = struct.pack(">4sII", b"IHDR", width, height) + content[at + 12 : at + 17]
+        return content[:at] + header + struct.pack(">I", zlib.crc32(header)) + content[at + 21 :]
+    width, height = min(width, 65_535), min(height, 65_535)
+    if (at := content.find(b"\xff\xc0")) > 0:  # of a JPEG
+        return content[: at + 5] + struct.pack(">HH", height, width) + content[at + 9 :]
+    if content[:3] == b"GIF":
+        at = content.find(b",\0\0\0\0") if rng.random() < 0.5 else 1  # of the first frame, or of the whole
+        return content[: at + 5] + struct.pack("<HH", width, height) + content[at + 9 :]
+    if content[:2] == b"BM":
+        return content[:18] + struct.pack("<ii", width, height) + content[26:]
+    return content
+
+
+def change_member(rng: Random, content: bytes) -> bytes:
+    """Change an image within a zip file that is otherwise whole."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        name = rng.choice(sorted(members))
+    except Exception:
+        return flip_bytes(rng, content)
+    members[name] = rng.choice((flip_bytes, cut_bytes, change_image_size))(rng, members[name])
+    return _packed(list(members.items()), rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
 
 
 BINARIES = (
@@ -129,6 +158,6 @@ BINARIES = (
     Format("arrow", ".arrow", arrow_examples, (flip_bytes, flip_bytes, cut_bytes), read_all),
     Format("npy", ".npy", array_examples, (flip_bytes, cut_bytes, change_npy_header), read_all),
     Format("npz", ".npz", npz_examples, (flip_bytes, cut_bytes, change_npy_header), read_all),
-    Format("image", ".png", image_examples, (flip_bytes, flip_bytes, cut_bytes, change_image_size), try_image),
-    Format("images", ".zip", zip_examples, (flip_bytes, flip_bytes, cut_bytes, change_image_size), read_all),
+    Format("image", ".png", image_examples, (flip_bytes, cut_bytes, change_image_size), try_image, CANVAS),
+    Format("images", ".zip", zip_examples, (flip_bytes, cut_bytes, *2 * (change_member,)), read_all, CANVAS),
 )

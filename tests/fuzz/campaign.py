@@ -128,9 +128,9 @@ def _work(form: Format, cases: list[tuple[int, bytes | None]], folder: Path, pro
         warnings.simplefilter("ignore")
         used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
         resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), resource.RLIM_INFINITY))
-        for example in form.examples():  # so that modules are imported and caches filled
+        for place, example in enumerate(form.examples()):  # so that modules are imported and caches filled
+            progress[:8] = struct.pack("q", -1 - place)
             _problem(form, example, folder)
-        progress[:8] = struct.pack("q", -1)
         with (folder / "findings").open("w") as report:
             for place, (number, given) in enumerate(cases):
                 progress[:8] = struct.pack("q", place)

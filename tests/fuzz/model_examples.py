@@ -39,11 +39,27 @@ def examples() -> list[bytes]:
         made = [_saved(path, model.partial_fit(x)) for model, x in _models(rows())]
         detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0)).fit(rows())
         detector.save(path)
-        (Path(place) / TABLE).write_text(table())
-        runs = (_trained, _watched, _on_a_cluster)
-        made += [path.read_bytes(), *(run(Path(place)) for run in runs)]
+        made += [path.read_bytes(), *run_examples()]
     old = ("natural", "sem-accumulating", "threads-in-a-round", "detector", "run-scaled")
     return made + [(OLD / f"{name}.safetensors").read_bytes() for name in old]
+
+
+@cache
+def run_examples() -> list[bytes]:
+    """Return checkpoints of runs: trained, watching, and on a cluster."""
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / TABLE).write_text(table())
+        return [run(Path(place)) for run in (_trained, _watched, _on_a_cluster)]
+
+
+@cache
+def coupled_examples() -> list[bytes]:
+    """Return a model with full covariances, and one with covariances of low rank."""
+    models = [
+        StreamingGaussianMixture(4, covariance_type=kind, rank=2, random_state=0) for kind in ("full", "low_rank")
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        return [_saved(Path(place) / "model.safetensors", model.partial_fit(rows())) for model in models]
 
 
 def _models(x: np.ndarray) -> list[tuple[StreamingGaussianMixture, np.ndarray]]:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from onnx.numpy_helper import to_array
 from safetensors.numpy import load, save
 
 from streamgmm import ModelFileError, StreamingAnomalyDetector, StreamingGaussianMixture
@@ -119,9 +120,22 @@ def try_model(path: Path) -> None:
     scores = model.score_samples(rows)
     assert not np.isnan(scores).any(), "a score is NaN"
     model.predict(rows)
+    _ask(saved, model, rows)
     model.partial_fit(rows)
     model.save(path.with_name("again.safetensors"))
     StreamingGaussianMixture.load(path.with_name("again.safetensors"))
+
+
+def _ask(saved: Any, model: StreamingGaussianMixture, rows: np.ndarray) -> None:
+    """Draw samples, fill in gaps, explain rows and convert the model, in the units of the source."""
+    gaps = np.where(np.arange(rows.size).reshape(rows.shape) % 4, rows, np.nan)[:10]
+    for mixture in (model.mixture_, saved.mixture):
+        assert not np.isnan(mixture.sample(5, 0)[0]).any(), "a sample is NaN"
+        assert not np.isnan(mixture.impute(gaps)).any(), "a filled gap is NaN"
+        mixture.explain(rows[:2], saved.feature_names, 2)
+    if model.mixture_.covariance_type == "diag":
+        graph = model.to_onnx().graph
+        assert all(np.isfinite(to_array(constant)).all() for constant in graph.initializer), "ONNX holds NaN"
 
 
 def _judge(detector: StreamingAnomalyDetector) -> None:

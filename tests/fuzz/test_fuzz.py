@@ -7,9 +7,9 @@ import pytest
 from tests.fuzz.campaign import run_cases, run_seeds, seeds_of
 from tests.fuzz.every_format import FORMATS
 
-CASES = {"model": 800, "stack": 60, "round": 60, "curve": 10}  # of 2000 in all
+CASES = {"model": 800, "stack": 60, "round": 60, "commands": 40, "curve": 10, "pictures": 5}  # of at least 2000 in all
 OTHERS = 120
-SOAKED = {"model": 100_000, "curve": 1000}
+SOAKED = {"model": 100_000, "commands": 5000, "curve": 1000, "pictures": 1000}
 OTHERS_SOAKED = 20_000
 
 

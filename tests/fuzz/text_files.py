@@ -15,6 +15,9 @@ import numpy as np
 
 from streamgmm.errors import SourceError
 from streamgmm.sources import open_source
+from streamgmm.sources.base import ReadOptions
+from streamgmm.sources.csv_lines import CsvParser
+from streamgmm.sources.line_parser import LineError
 from tests.fuzz.formats import DEEP, NASTY, Format, Mutation, cut_bytes, flip_bytes, mutate_json, to_json
 
 CANVAS = 64 << 20  # bytes that a picture may take, whatever it shows
@@ -23,15 +26,20 @@ CELLS = (
     *("\x00", "\x1b[2J", "\r", ";", "1;2", "9" * 400, "é", "\ufeff", "true", " 1 ", "1,5"),
 )
 
+SEPARATORS = (b",", b";", b"\t")
+
 
 @cache
 def csv_examples() -> list[bytes]:
-    """Return tables with and without heading, quotes, gaps and Windows line breaks."""
+    """Return tables with and without heading, quotes and gaps, as spreadsheets of several countries write them."""
     x = np.random.default_rng(0).normal(size=(30, 3)).round(3)
     rows = "\n".join(",".join(map(str, row)) for row in x)
     quoted = "\n".join(f'"id {i}",' + ",".join(f'"{v}"' for v in row) for i, row in enumerate(x))
+    commas = rows.replace(",", ";").replace(".", ",")
+    named = "\n".join(f'"n;{i}";' + line for i, line in enumerate(commas.split("\n")))
     texts = [f"a,b,c\n{rows}\n", rows, f"name,a,b,c\n{quoted}\n", f"a;b;c\n{rows.replace(',', ';')}\n"]
-    return [text.encode() for text in texts] + [texts[0].replace("\n", "\r\n").encode("utf-8-sig")]
+    texts += [f"a;b;c\n{commas}\n", commas, f'"id";"a;1";b;c\n{named}\n', f"a\tb\tc\n{rows.replace(',', chr(9))}\n"]
+    return [text.encode() for text in texts] + [texts[i].replace("\n", "\r\n").encode("utf-8-sig") for i in (0, 4)]
 
 
 @cache
@@ -70,12 +78,31 @@ def alert_examples() -> list[bytes]:
 
 
 def change_cell(rng: Random, content: bytes) -> bytes:
-    """Replace a cell of a table."""
+    """Replace a cell of a table, or put it between quotes."""
     lines = content.split(b"\n")
     at = rng.randrange(len(lines))
-    cells = lines[at].split(b",")
-    cells[rng.randrange(len(cells))] = rng.choice(CELLS).encode()
-    lines[at] = b",".join(cells)
+    separator = max(SEPARATORS, key=lines[at].count)
+    cells = lines[at].split(separator)
+    place = rng.randrange(len(cells))
+    cells[place] = b'"' + cells[place] + b'"' if rng.random() < 0.1 else rng.choice(CELLS).encode()
+    lines[at] = separator.join(cells)
+    return b"\n".join(lines)
+
+
+def change_separators(rng: Random, content: bytes) -> bytes:
+    """Write one line, some or all with other separators, decimal marks, line breaks or byte order marks."""
+    lines = content.split(b"\n")
+    share = rng.choice((0.0, 0.1, 0.5, 1.0))
+    chosen = {rng.randrange(len(lines)), *(i for i in range(len(lines)) if rng.random() < share)}
+    old, new = rng.choice(
+        (
+            *((a, b) for a in SEPARATORS for b in SEPARATORS if a != b),
+            *((b".", b","), (b",", b"."), (b";", b";;"), (b",", b"\t,"), (b"\t", b" \t "), (b"", b"\xef\xbb\xbf")),
+            *((b"\n", b"\r"), (b'"', b""), (b'"', b"'"), (b";", b'";"'), (b",", b'","')),
+        )
+    )
+    for i in chosen:
+        lines[i] = (lines[i] + b"\n").replace(old, new, -1 if old else 1).removesuffix(b"\n")
     return b"\n".join(lines)
 
 
@@ -135,6 +162,26 @@ def try_compressed(path: Path) -> None:
     read_all(packed)
 
 
+def try_table(path: Path) -> None:
+    """Read a table from plain and compressed files; whether lines are parsed together or one by one is the same."""
+    try_compressed(path)
+    for options in (ReadOptions(skip_bad=True), ReadOptions(skip_bad=True, missing=True)):
+        parser, lines = CsvParser(path.name, options), io.BytesIO(path.read_bytes()).readlines()
+        try:
+            first = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+            lines = lines[first + parser.read_heading(lines[first]) :] if lines[first:] else []
+            together = [parser.chunk(lines, 0, {"row": len(lines)})]
+        except (LineError, SourceError):
+            continue
+        parser.expect_many_lines()
+        together.append(parser.chunk(lines, 0, {"row": len(lines)}))
+        apart = [parser.chunk([line], i, {"row": i + 1}) for i, line in enumerate(lines)]
+        for chunk in together if lines else ():
+            assert np.array_equal(chunk.numbers, np.concatenate([part.numbers for part in apart])), "other rows"
+            rows = np.concatenate([part.rows for part in apart])
+            assert np.array_equal(chunk.rows, rows, equal_nan=True), "other numbers"
+
+
 def try_events(path: Path) -> None:
     """Show a run with these events on the page, and thin and cut the file as runs do."""
     from streamgmm.dashboard.follower import Follower
@@ -189,13 +236,14 @@ def try_alerts(path: Path) -> None:
 
 
 def _text(name: str, suffix: str, examples: Callable[[], list[bytes]], *own: Mutation) -> Format:
-    trial = {"events": try_events, "alerts": try_alerts, "curve": try_curve}.get(name, try_compressed)
+    trials = {"csv": try_table, "events": try_events, "alerts": try_alerts, "curve": try_curve}
+    trial = trials.get(name, try_compressed)
     form = Format(name, suffix, examples, (flip_bytes, cut_bytes, change_line, *3 * own), trial)
     return form._replace(margin=CANVAS) if name == "curve" else form
 
 
 TEXTS = (
-    _text("csv", ".csv", csv_examples, change_cell),
+    _text("csv", ".csv", csv_examples, change_cell, change_separators),
     _text("ndjson", ".ndjson", json_examples, change_object),
     _text("events", ".jsonl", event_examples, change_object),
     _text("curve", ".jsonl", event_examples, change_object),

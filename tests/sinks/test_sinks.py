@@ -169,5 +169,14 @@ def test_a_terminal_gets_no_control_characters() -> None:
 
     for out, shown in ((Terminal(), "a\ufffd[2J"), (io.StringIO(), "a\x1b[2J")):
         with open_sink(None, out) as write:
-            write({"id": np.array(["a\x1b[2J"], object)})
-        assert out.getvalue() == f"id\n{shown}\n"
+            write({"a\x1b[2J": np.array(["a\x1b[2J"], object)})
+        assert out.getvalue() == f"{shown}\n{shown}\n"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
+def test_halves_of_characters_do_not_stop_a_file(tmp_path: Path, suffix: str) -> None:
+    """JSON may hold them, and so do names of files that are not UTF-8."""
+    ids = ["a\ud83d", "\udcff.png", "é"]
+    write_all(tmp_path / f"scores.{suffix}", columns(ids=ids))
+    shown = ids if suffix == "ndjson" else ["a\ufffd", "\ufffd.png", "é"]
+    assert [row["id"] for row in read(tmp_path / f"scores.{suffix}")] == shown

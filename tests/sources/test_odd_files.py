@@ -140,6 +140,15 @@ class TestDamage:
         assert all_rows(source) == [[1, 2], [3, 4]]
         assert source.feature_names == ["a", "b"]
 
+    def test_names_with_halves_of_characters_are_not_features(self, tmp_path: Path) -> None:
+        """No file of scores and no terminal could show them."""
+        (tmp_path / "x.ndjson").write_text(
+            '{"\\ud800": 1, "b": 2}\n{"a": 1, "b": 2}\n{"\\ud800": 0}\n{"b": 4, "a": 3}\n'
+        )
+        source = open_source(str(tmp_path / "x.ndjson"), skip_bad=True)
+        assert all_rows(source) == [[1, 2], [3, 4]]
+        assert source.feature_names == ["a", "b"]
+
     def test_half_of_packed_arrays(self, tmp_path: Path) -> None:
         np.savez_compressed(tmp_path / "x.npz", x=np.random.default_rng(0).random((500, 4)))
         raw = bytearray((tmp_path / "x.npz").read_bytes())

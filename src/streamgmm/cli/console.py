@@ -82,12 +82,12 @@ def with_options(problem: StreamGMMError | DataWarning) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace control characters, which could be commands to the terminal.
+    """Replace control characters, which could be commands to the terminal, and halves of characters.
 
     >>> clean("name\\x1b[2J")
     'name�[2J'
     """
-    return "".join("�" if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\t" else c for c in text)
+    return "".join("�" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t" else c for c in text)
 
 
 def say(text: str, level: str = "info") -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.errors import StreamGMMError
+from streamgmm.errors import SourceError, StreamGMMError
 from streamgmm.runs.score import Report
 from streamgmm.sinks import Columns
 from streamgmm.sources import Chunk, Source, drop_unfit, read_source, select_columns
@@ -72,7 +72,9 @@ def _columns(saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
         rows = rows * source.factor
     filled = np.array(rows, np.float64)
     chosen = select_columns(np.arange(rows.shape[1])[None], source.feature_names, saved.feature_names, source.name)[0]
-    own = filled[:, chosen]
+    own, width = filled[:, chosen], saved.trainer.n_features
+    if own.shape[1] != width:
+        raise SourceError(f"rows of {source.name} have {own.shape[1]} features; the model has {width}.")
     gaps = np.isnan(own)
     filled[:, chosen] = np.where(gaps, saved.trainer.mixture.impute(own), own)
     found: Columns = {} if chunk.ids is None else {"id": np.array(chunk.ids, dtype=object)}

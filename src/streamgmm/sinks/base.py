@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,26 @@ import numpy.typing as npt
 Columns = dict[str, npt.NDArray[Any]]
 """Arrays of equal length by name: one entry per row."""
 
+_HALVES = re.compile("[\ud800-\udfff]")
+
 Write = Callable[[Columns], None]
 """Append rows. Every call must bring the same columns."""
+
+
+def writable(text: str) -> str:
+    """Replace halves of characters, which UTF-8 does not have: ids from JSON and names of files may hold some.
+
+    Parameters
+    ----------
+    text : str
+        A text from outside.
+
+    Examples
+    --------
+    >>> writable("café \\ud83d")
+    'café �'
+    """
+    return text if text.isascii() else _HALVES.sub("�", text)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import numpy.typing as npt
 
-from streamgmm.sinks.base import Columns, Write
+from streamgmm.sinks.base import Columns, Write, writable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how texts begin that spreadsheets compute
 
@@ -17,8 +17,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how texts begin that spreadsheets 
 def csv_writer(file: TextIO, formulas: bool = False) -> Write:
     """Return a function that writes columns as CSV.
 
-    Ids come from outside: one that a spreadsheet would compute gets an apostrophe in front of it, and a terminal gets
-    no control characters.
+    Names and ids come from outside: an id that a spreadsheet would compute gets an apostrophe in front of it, and a
+    terminal gets no control characters.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def csv_writer(file: TextIO, formulas: bool = False) -> Write:
     def write(columns: Columns) -> None:
         if not names:
             names.extend(columns)
-            lines.writerow(names)
+            lines.writerow([_printable(name) if screen else name for name in names])
         lines.writerows(zip(*(_cells(columns[name], formulas, screen) for name in names), strict=True))
 
     return write
@@ -55,9 +55,12 @@ def _cells(values: npt.NDArray[Any], formulas: bool, screen: bool) -> list[Any]:
     if values.dtype != object:
         return list(values.tolist())
     cells = [json.dumps(value) if isinstance(value, list) else value for value in values.tolist()]
-    if not formulas:
-        cells = [_inert(cell) if isinstance(cell, str) else cell for cell in cells]
-    return [_printable(cell) if isinstance(cell, str) else cell for cell in cells] if screen else cells
+    return [_text(cell, formulas, screen) if isinstance(cell, str) else cell for cell in cells]
+
+
+def _text(cell: str, formulas: bool, screen: bool) -> str:
+    cell = writable(cell if formulas else _inert(cell))
+    return _printable(cell) if screen else cell
 
 
 def _inert(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from streamgmm.errors import MissingExtraError, Remedy, StreamGMMError
-from streamgmm.sinks.base import Columns, Write
+from streamgmm.sinks.base import Columns, Write, writable
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _schema_error(columns: Columns, schema: Any, expected: Any) -> StreamGMMErro
 def _ids(pa: Any, values: npt.NDArray[Any], id_type: Any) -> Any:
     """Return ids as a column: of their own type if they have one, otherwise text."""
     try:
-        column = pa.array(values.tolist(), id_type)
+        column = pa.array([writable(v) if isinstance(v, str) else v for v in values.tolist()], id_type)
     except (pa.ArrowException, OverflowError):
-        column = pa.array([None if v is None else str(v) for v in values], pa.string())
+        column = pa.array([None if v is None else writable(str(v)) for v in values], pa.string())
     return column.cast(pa.string()) if pa.types.is_null(column.type) else column

@@ -11,18 +11,23 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import DataWarning, MissingExtraError, Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions, check_position, rows_per_chunk, start_row
-from streamgmm.sources.limits import refuse_bomb
+from streamgmm.sources.limits import VARIABLE, is_image_bomb, refuse_bomb
 from streamgmm.sources.seekable import Blocks, Range, SeekableSource, even_blocks
 from streamgmm.storage.schema import optional, text
 
+if TYPE_CHECKING:
+    import PIL.Image
+
 SETTLED_SECONDS = 2.0  # a file that has not changed for so long is no longer being written
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")  # whatever the name says: Pillow runs Ghostscript for others
 
 
 class _ImageError(Exception):
@@ -189,10 +194,12 @@ class ImageSource(SeekableSource):
         from PIL import Image
 
         try:
-            with Image.open(io.BytesIO(self._read(name))) as image:
-                if image.mode.startswith("I;16") or image.mode == "I":
-                    return (np.asarray(image) / 257).astype(np.uint8)
-                return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
+            content = self._read(name)
+            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+                deep = image.mode.startswith("I")  # more than 8 bits per pixel
+                mode = "L" if deep or image.mode in ("1", "L", "LA") else "RGB"
+                _refuse_bomb(image, len(mode), len(content))
+                return (np.asarray(image) // 257).astype(np.uint8) if deep else np.asarray(image.convert(mode))
         except (
             OSError,
             ValueError,
@@ -208,6 +215,15 @@ class ImageSource(SeekableSource):
             if isinstance(problem, SourceError):
                 raise
             raise _ImageError(f"cannot be read ({type(problem).__name__})") from problem
+
+
+def _refuse_bomb(image: PIL.Image.Image, channels: int, stored: int) -> None:
+    """Raise ``_ImageError`` for a file that is too small for its image, before memory is taken for the pixels."""
+    if is_image_bomb(str(image.format), stored, image.size, channels):
+        raise _ImageError(
+            f"declares {image.width} x {image.height} pixels in a file of {stored:,} bytes; if that is right, set "
+            f"{VARIABLE} to {image.width * image.height * channels} or more"
+        )
 
 
 def _is_inside(path: Path, folder: Path) -> bool:

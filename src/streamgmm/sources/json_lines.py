@@ -13,6 +13,7 @@ import numpy.typing as npt
 from streamgmm.errors import DataWarning, Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions
 from streamgmm.sources.line_parser import LineError, LineParser, has_no_number, parse_number
+from streamgmm.storage.schema import is_unicode
 
 
 class JsonParser(LineParser):
@@ -51,7 +52,7 @@ class JsonParser(LineParser):
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
                 value = self.load(line)
-                found += [value] if isinstance(value, dict) and value else []
+                found += [value] if isinstance(value, dict) and value and all(map(is_unicode, value)) else []
         if not found:
             return
         if self.options.columns is not None:

@@ -41,6 +41,7 @@ from streamgmm.storage.schema import (
     record,
     refuse,
     text,
+    unicode_text,
 )
 
 Header = Mapping[str, Any]
@@ -166,7 +167,7 @@ def _parts(header: Header) -> dict[str, Check]:
     return {
         "trainer": _trainer(header["trainer"]),
         "engine": _settings_of(ENGINES.get(header["engine"]["name"])),
-        "feature_names": optional(list_of(text)),
+        "feature_names": optional(list_of(unicode_text)),
         "estimator": record(
             {},
             {

@@ -50,7 +50,7 @@ def model_path(path: Path) -> Path:
 
 def reader_name(folder: Path) -> str:
     """Return a name under which brokers can remember the reader of a run: the same whenever it is resumed here."""
-    return sha256(f"{gethostname()}:{folder.resolve()}".encode()).hexdigest()[:12]
+    return sha256(f"{gethostname()}:{folder.resolve()}".encode(errors="surrogateescape")).hexdigest()[:12]
 
 
 @contextmanager

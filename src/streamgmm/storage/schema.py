@@ -60,6 +60,22 @@ def text(value: Any, place: str) -> None:
         refuse(value, place, f"a text of at most {LONGEST_TEXT} characters")
 
 
+def is_unicode(value: str) -> bool:
+    """Return whether a text can be written: JSON may hold halves of characters, which UTF-8 does not have.
+
+    >>> is_unicode("Temperatur °C"), is_unicode("\\ud800")
+    (True, False)
+    """
+    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def unicode_text(value: Any, place: str) -> None:
+    """Accept a text that can be written anywhere."""
+    text(value, place)
+    if not is_unicode(value):
+        refuse(value, place, "Unicode text")
+
+
 def flag(value: Any, place: str) -> None:
     """Accept true and false."""
     if not isinstance(value, bool):
