@@ -173,13 +173,15 @@ class LowRank(Coupled):
         known = (~np.isnan(x)).astype(np.float64)
         mask, (first, second) = known.astype(parameters.dtype), np.triu_indices(self.rank)
         zs, scores = np.empty((len(parameters), len(x), self.rank)), np.empty((len(parameters), len(x)))
-        inner = np.empty((len(x), self.rank, self.rank))
+        inner, diagonal = np.empty((len(x), self.rank, self.rank)), np.arange(self.rank)
+        rounding = self.rank * float(np.finfo(parameters.dtype).eps)
         log_weights = np.log(np.maximum(parameters.weights, np.finfo(np.float64).tiny))
         for k in range(len(parameters)):
             away, noise = np.nan_to_num(x - means[k]), scales[k] ** 2
             pairs = (factors[k][first] * (factors[k][second] * noise)).astype(parameters.dtype)
             inner[:, first, second] = inner[:, second, first] = mask @ pairs.T  # takes nearly all of the time
-            inner[:, np.arange(self.rank), np.arange(self.rank)] += 1.0
+            largest = inner[:, diagonal, diagonal].max(1, keepdims=True)
+            inner[:, diagonal, diagonal] += 1.0 + rounding * largest  # or factors far above the noise are singular
             pulled = (away * noise) @ factors[k].T
             zs[k] = np.linalg.solve(inner, pulled[..., None])[..., 0]
             distance = away**2 @ noise - (pulled * zs[k]).sum(1)
