@@ -60,6 +60,7 @@ def open_source(
     follow: bool = False,
     seed: int = 0,
     reader: str | None = None,
+    others: bool = False,
 ) -> Source:
     """Open a source by name.
 
@@ -84,8 +85,10 @@ def open_source(
         Seed of synthetic sources.
     reader : str or None, default=None
         Name under which a broker remembers what this reader has not yet acknowledged; None to read only what arrives.
+    others : bool, default=False
+        Whether chunks also have the columns that are not features; see ``Chunk.columns``.
     """
-    options = ReadOptions(columns, id_column, skip_bad, missing, follow, seed, reader)
+    options = ReadOptions(columns, id_column, skip_bad, missing, follow, seed, reader, others)
     if id_column is not None and id_column in (columns or ()):
         raise SourceError(f"column {id_column!r} is both a feature and the id; expected one or the other.")
     source = _open(text, options)
