@@ -93,6 +93,28 @@ class TestColumnsWithoutNumbers:
         done = streamgmm("score", "run", "raw.csv", "--out", "s.csv", folder=tmp_path)
         assert "left out, without numbers: time, name" in done.words
 
+    @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
+    def test_scores_name_what_the_model_does_not_know(self, tmp_path: Path, suffix: str) -> None:
+        pd = pytest.importorskip("pandas", reason="pandas is not installed")
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        frame = pd.read_csv(write(tmp_path / "raw.csv", 200))
+        frame.to_json(tmp_path / "raw.ndjson", orient="records", lines=True)
+        frame.to_parquet(tmp_path / "raw.parquet")
+        train("raw.csv", "--columns", "pascal,celsius", "--out", "run", folder=tmp_path)
+        done = streamgmm("score", "run", f"raw.{suffix}", "--id", "time", "--out", "s.csv", folder=tmp_path)
+        assert "left out, not features of the model: name, ampere\n" in done.stderr
+
+    def test_row_numbers_of_pandas_are_not_learned(self, tmp_path: Path) -> None:
+        lines = write(tmp_path / "raw.csv").read_text().splitlines()
+        numbered = [f"{i if i >= 0 else ''},{line}" for i, line in enumerate(lines, -1)]
+        (tmp_path / "indexed.csv").write_text("\n".join(numbered) + "\n")
+        done = streamgmm("train", "indexed.csv", "--components", "4", "--out", "run", folder=tmp_path)
+        told = "the first column of indexed.csv has no name: it is left out, as row numbers that pandas wrote."
+        assert done.words.count(f"{told} Keep it as the id of rows with --id ''.") == 1
+        assert "features: celsius, pascal, ampere" in done.words
+        scored = streamgmm("score", "run", "indexed.csv", "--id", "", folder=tmp_path)
+        assert scored.stdout.splitlines()[1].startswith("0,0,")
+
 
 class TestOrder:
     def test_it_is_said(self, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamgmm.errors import DataWarning
-from streamgmm.sources import Chunk, Source, open_source
+from streamgmm.sources import Chunk, ReadOptions, Source, open_source, open_with
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -32,11 +32,11 @@ class TestKeptColumns:
     def test_only_on_request(self, tmp_path: Path) -> None:
         path = write(tmp_path, "x.csv", "a,name\n1,x\n2,y\n")
         assert [chunk.columns for chunk in open_source(path).chunks()] == [None]
-        assert kept(open_source(path, others=True)) == {"a": None, "name": ["x", "y"]}
+        assert kept(open_with(path, ReadOptions(others=True))) == {"a": None, "name": ["x", "y"]}
 
     def test_first_rows_decide_what_a_column_of_text_is(self, tmp_path: Path) -> None:
         rows = ["a,count,level,code,key,mixed", *["1,5,2.5,007,12345678901234567890,NA"] * 1000, "1,,x,8,9,3"]
-        source = open_source(write(tmp_path, "x.csv", "\n".join(rows) + "\n"), others=True)
+        source = open_with(write(tmp_path, "x.csv", "\n".join(rows) + "\n"), ReadOptions(others=True))
         source.expect(["a"], 1)
         found = {name: values and (values[0], values[-1]) for name, values in kept(source).items()}
         assert found == {
@@ -51,7 +51,7 @@ class TestKeptColumns:
     def test_names_that_objects_get_later_are_ignored_with_a_warning(self, tmp_path: Path) -> None:
         lines = [{"a": 1, "s": "x"}] * 1000 + [{"a": 2, "late": 5}]
         path = write(tmp_path, "x.ndjson", "".join(json.dumps(line) + "\n" for line in lines))
-        source = open_source(path, others=True)
+        source = open_with(path, ReadOptions(others=True))
         source.expect(["a"], 1)
         with pytest.warns(DataWarning, match="some rows of x.ndjson have 'late', which the first rows lack"):
             found = kept(source)
@@ -59,12 +59,16 @@ class TestKeptColumns:
 
     def test_arrays_have_none(self, tmp_path: Path) -> None:
         path = write(tmp_path, "x.ndjson", "[1, 2]\n[3, 4]\n")
-        assert [chunk.columns for chunk in open_source(path, others=True).chunks()] == [None]
+        assert [chunk.columns for chunk in open_with(path, ReadOptions(others=True)).chunks()] == [None]
 
     def test_files_of_a_folder_have_the_columns_of_the_first(self, tmp_path: Path) -> None:
         write(tmp_path, "1.csv", "s,a,t\nx,1,u\n")
         write(tmp_path, "2.csv", "new,a,s\nn,2,y\n")
-        assert kept(open_source(str(tmp_path), others=True)) == {"s": ["x", "y"], "a": None, "t": ["u", None]}
+        assert kept(open_with(str(tmp_path), ReadOptions(others=True))) == {
+            "s": ["x", "y"],
+            "a": None,
+            "t": ["u", None],
+        }
 
     def test_parts_of_tables_keep_theirs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -74,7 +78,7 @@ class TestKeptColumns:
         names = [f"n{i % 3}" for i in range(100)]
         table = pa.table({"name": names, "a": np.arange(100.0), "b": np.arange(100), "on": [True, None] * 50})
         pq.write_table(table, tmp_path / "x.parquet", row_group_size=40)
-        source = open_source(str(tmp_path / "x.parquet"), others=True)
+        source = open_with(str(tmp_path / "x.parquet"), ReadOptions(others=True))
         source.expect(["a"], 1)
         assert kept(source) == {"name": names, "a": None, "b": list(range(100)), "on": [True, None] * 50}
         assert {name: str(kind) for name, kind in source.column_types.items()}["b"] == "int64"
@@ -147,3 +151,10 @@ class TestRowNumbersOfPandas:
         with pytest.warns(DataWarning, match="has no name"):
             assert [c.rows.tolist() for c in source.chunks()] == [[[5], [7]]]
         assert list(source.left_out) == ["name"]
+
+
+def test_lines_may_end_with_a_separator(tmp_path: Path) -> None:
+    source = open_source(write(tmp_path, "x.csv", "a,b,\n" + "1,2,\n3,4,\n" * 600))
+    for _ in range(2):
+        np.testing.assert_array_equal(np.concatenate([c.rows for c in source.chunks()]), [[1, 2], [3, 4]] * 600)
+    assert (source.feature_names, list(source.left_out)) == (["a", "b"], [])

@@ -45,12 +45,13 @@ def impute(
     from streamgmm.progress import live_line
     from streamgmm.runs.impute import impute_rows
     from streamgmm.sinks import open_sink
-    from streamgmm.sources import BadRow, open_source
+    from streamgmm.sources import BadRow, ReadOptions, open_with
     from streamgmm.storage import load_model
     from streamgmm.storage.run_folder import model_path
 
     saved = load_model(model_path(model))
-    opened = open_source(source, id_column=id_column, skip_bad=bad_rows is BadRows.skip, missing=True, others=True)
+    options = ReadOptions(id_column=id_column, skip_bad=bad_rows is BadRows.skip, missing=True, others=True)
+    opened = open_with(source, options)
     path = None if out is None or str(out) == "-" else out
     form = ("ndjson" if as_json else "csv") if path is None else path.suffix.lower().removeprefix(".")
     say_unused(

@@ -18,8 +18,8 @@ from streamgmm.storage import SavedModel
 def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: None) -> Iterator[Columns]:
     """Yield, for each chunk, the columns of the source; features of the model have no missing values any more.
 
-    Values that are not missing stay as they are. So do all other columns, in their order, if the source was opened with
-    ``others=True`` and names its columns; otherwise there are only numbers, after a column ``id`` if there are ids.
+    Values that are not missing stay as they are. So do all other columns, in their order, if the source names its
+    columns and ``ReadOptions.others`` asks for them; otherwise there are only numbers, after the ids if there are any.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class Chunk(NamedTuple):
         The id of each row, if the source has ids.
     columns : dict or None, default=None
         All columns by name, in the order of the source: None for a feature, an array of values as they are stored for
-        any other. Only sources that name columns have it, and only if they are opened with ``others=True``.
+        any other. Only sources that name columns have it, and only if ``ReadOptions.others`` asks for it.
     """
 
     rows: npt.NDArray[Any]
@@ -123,7 +123,7 @@ class Source(ABC):
     id_type : pyarrow.DataType or None
         Type of the ids, if the source declares one.
     column_types : mapping of str to pyarrow.DataType
-        Types of the columns that are not features, if the source declares them and was opened with ``others=True``.
+        Types of the columns that are not features, if the source declares them and ``ReadOptions.others`` asks.
     factor : float
         Factor to multiply rows of bytes by.
     grows : bool

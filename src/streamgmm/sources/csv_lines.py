@@ -57,6 +57,7 @@ class CsvParser(LineParser):
         self._knows_numbers = options.columns is not None  # whether it is known which columns hold numbers
         self._warns_of_index = True
         self._has_booleans = False  # whether some fields were true or false so far
+        self._blank: set[int] = set()  # places of columns without names and values: lines may end with a separator
         self._names: list[str] = []  # of all columns, each only once
         self._readers: dict[int, Reader] = {}  # of columns that are not features, by their place
 
@@ -85,7 +86,7 @@ class CsvParser(LineParser):
             used = {*self._places, self._id_place}
             self.left_out = [n for i, n in enumerate(unique) if n and i not in used]
         else:
-            unused = {self._id_place, self._index_place(names)}
+            unused = {self._id_place, self._index_place(names), *self._blank}
             left_out = set(self.left_out)
             self._places = [i for i in range(len(names)) if i not in unused and unique[i] not in left_out]
             self._ignores_columns = self._ignores_columns or len(names) > self._n_fields
@@ -130,21 +131,23 @@ class CsvParser(LineParser):
         return super().chunk(lines, first, position)
 
     def _leave_out_text(self, lines: list[bytes]) -> None:
-        """Leave out columns without a number in any of these lines."""
+        """Leave out columns without a number in any of these lines, and those without names and values."""
         rows = []
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
                 rows.append(self._split(line))
         rows = [row for row in rows if len(row) == len(self._names)]
-        names = self.feature_names or []
+        names, heading = self.feature_names or [], self.heading or self._names
+        self._blank = {i for i in self._places if rows and not heading[i] and not any(row[i].strip() for row in rows)}
         text = {i for i in self._places if has_no_number(self._number(row[i]) for row in rows)}
-        if not text:
+        unused = text | self._blank
+        if not unused:
             return
-        if len(text) == len(self._places):
+        if len(unused) == len(self._places):
             raise SourceError(f"{self.source} has no column of numbers; it has {', '.join(names[:20])}.")
         self.left_out = [n for i, n in zip(self._places, names, strict=True) if i in text]
-        self.feature_names = [n for i, n in zip(self._places, names, strict=True) if i not in text]
-        self._places = [i for i in self._places if i not in text]
+        self.feature_names = [n for i, n in zip(self._places, names, strict=True) if i not in unused]
+        self._places = [i for i in self._places if i not in unused]
         self.width, self._ignores_columns = len(self._places), True
 
     def _is_heading(self, fields: list[str], numbers: list[str]) -> bool:
