@@ -104,6 +104,13 @@ class TestColumnsWithoutNumbers:
         done = streamgmm("score", "run", f"raw.{suffix}", "--id", "time", "--out", "s.csv", folder=tmp_path)
         assert "left out, not features of the model: name, ampere\n" in done.stderr
 
+    @pytest.mark.parametrize("command", ["score", "impute"])
+    def test_a_feature_can_be_the_id_of_rows(self, tmp_path: Path, command: str) -> None:
+        (tmp_path / "x.csv").write_text("a,b\n" + "".join(f"{i % 7}.5,{i % 5}.25\n" for i in range(200)))
+        train("x.csv", "--out", "run", folder=tmp_path)
+        done = streamgmm(command, "run", "x.csv", "--id", "a", folder=tmp_path)
+        assert done.stdout.splitlines()[2].startswith("1,1.5," if command == "score" else "1.5,1.25")
+
     def test_row_numbers_of_pandas_are_not_learned(self, tmp_path: Path) -> None:
         lines = write(tmp_path / "raw.csv").read_text().splitlines()
         numbered = [f"{i if i >= 0 else ''},{line}" for i, line in enumerate(lines, -1)]

@@ -176,7 +176,7 @@ class CsvParser(LineParser):
 
     @property
     def _n_fields(self) -> int:
-        return len(self._places) + (self._id_place is not None)
+        return len(self._places) + (self._id_place is not None and self._id_place not in self._places)
 
     def parse(self, line: bytes) -> tuple[list[float], Any]:
         fields = self._split(line)
