@@ -20,6 +20,7 @@ class Remedy(Enum):
     CHOOSE_COLUMNS = "Choose the features with columns=[...]."
     DROP_COLUMNS = "Remove columns and id_column."
     NAME_ID = "Name a column that is not a feature with id_column."
+    KEEP_INDEX = 'Keep it as the id of rows with id_column="".'
     SKIP_BAD_ROWS = "Skip such rows with skip_bad=True."
     ALLOW_MISSING = "Learn from the other features with missing=True."
     NUMBER_COLUMNS = 'Choose columns by number, from 0: columns=["0", ...].'

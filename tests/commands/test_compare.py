@@ -153,6 +153,20 @@ class TestFiles:
         assert all(m["ours"] > 0.99 for m in ranks)  # clusters are far apart
         assert [table["title"] for table in report["tables"]] == ["Density", "Anomaly ranking"]
 
+    def test_a_single_class_is_said(self, tmp_path: Path) -> None:
+        lines = [f"{a!r},a,{b!r}" for a, b, _ in table_of(60).tolist()]
+        (tmp_path / "x.csv").write_text("\n".join(["u,kind,v", *lines]))
+        report = compare(tmp_path, "x.csv", "--label", "kind", *FAST)
+        assert report["notes"] == ["x.csv: a single class, no anomaly ranking."]
+        assert {m["block"] for m in report["measurements"]} == {"density"}
+
+    def test_row_numbers_of_pandas_are_left_out_and_booleans_are_not(self, tmp_path: Path) -> None:
+        lines = [f"{i},{a!r},{b > 0},{b!r}" for i, (a, b, _) in enumerate(table_of(60).tolist())]
+        (tmp_path / "x.csv").write_text("\n".join([",u,on,v", *lines]))
+        report = compare(tmp_path, "x.csv", *FAST)
+        assert report["sets"][0]["features"] == 3
+        assert "row numbers in a first column without a name, left out" in report["notes"][0]
+
     def test_targets_are_no_classes(self, tmp_path: Path) -> None:
         x = table_of(60)
         np.savez(tmp_path / "x.npz", x=x, y=x[:, 0])
@@ -289,6 +303,22 @@ class TestReports:
         assert text.startswith("INCOMPLETE: 3 of 5 measurements")
         assert "| x.npy | 60 × 3 | 2 |" in text
         assert text in ended.stdout
+
+
+class TestWords:
+    def test_notes_are_said_once_and_one_is_one(self, tmp_path: Path) -> None:
+        (tmp_path / "x.csv").write_text("\n".join(["a,b", *(f"{i}.5,w{i}" for i in range(60))]))
+        arguments = ["x.csv", "--components", 2, "--splits", 1, "--seeds", 1, "--jobs", 1]
+        done = invoke("compare", *arguments, folder=tmp_path)
+        assert done.stdout.startswith("1 measurement; splits: 1")
+        assert (done.stdout + done.words).count("no numbers, left out: b") == 1
+
+    def test_nothing_to_compare_is_an_error_with_the_reason(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "x.npy", table_of(60))
+        done = invoke("compare", "x.npy", "--components", 50, folder=tmp_path)
+        assert done.code == 1
+        assert "there is nothing to compare. x.npy:" in done.words
+        assert "too few rows for K = 50" in done.words
 
 
 class TestMistakes:

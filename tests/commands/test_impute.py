@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +71,7 @@ def test_mistakes_are_said_in_one_line(sensors: Path) -> None:
     wrong = streamgmm(
         "train", str(sensors / "all.csv"), "--covariance", "tied", "--out", str(sensors / "no"), fails=True
     )
-    assert "covariance_type='tied' is not supported; use 'full' or 'low_rank'" in wrong.words
+    assert "--covariance is 'tied'; expected 'full' or 'low_rank', which give each component" in wrong.words
     same = streamgmm(
         "impute", str(sensors / "run"), str(sensors / "gaps.csv"), "--out", str(sensors / "gaps.csv"), fails=True
     )
@@ -77,3 +79,90 @@ def test_mistakes_are_said_in_one_line(sensors: Path) -> None:
     StreamingGaussianMixture(2).fit(np.eye(5)[:, :2]).save(sensors / "narrow.safetensors")
     wide = streamgmm("impute", str(sensors / "narrow.safetensors"), str(sensors / "gaps.csv"), fails=True)
     assert "rows of gaps.csv have 4 features; the model has 2." in wide.words
+
+
+class TestOtherColumns:
+    """Columns that the model does not know stay as they are, in their place."""
+
+    HEADING = ("time", "flow", "site", "pressure", "open", "noise", "postcode", "count")
+    ROWS = (
+        ("2024-03-01 00:00:00", 20.5, "=SUM(A1)", None, True, 5.0, "01067", 7),
+        ("2024-03-01 00:01:00", None, "Köln, west", 50.0, False, 4.0, "10115", 1700000000123456789),
+        ("2024-03-01 00:02:00", 21.0, "-", 42.1, True, 6.0, "", 0),
+    )
+
+    def write(self, folder: Path, suffix: str) -> str:
+        path = folder / f"other{suffix}"
+        if suffix in (".csv", ".tsv", ".euro.csv"):
+            with path.open("w", newline="", encoding="utf8") as file:
+                mark = {".csv": ",", ".tsv": "\t", ".euro.csv": ";"}[suffix]
+                lines = csv.writer(file, delimiter=mark)
+                rows = [self.HEADING, *self.ROWS]
+                if mark == ";":
+                    rows = [[str(v).replace(".", ",") if isinstance(v, float) else v for v in row] for row in rows]
+                lines.writerows(rows)
+        elif suffix == ".ndjson":
+            rows = [dict(zip(self.HEADING, row, strict=True)) for row in self.ROWS]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+            import pyarrow.feather as pf
+            import pyarrow.parquet as pq
+
+            columns = dict(zip(self.HEADING, map(list, zip(*self.ROWS, strict=True)), strict=True))
+            columns["time"] = [datetime.fromisoformat(t) for t in columns["time"]]
+            pq.write_table(pa.table(columns), path) if suffix == ".parquet" else pf.write_feather(
+                pa.table(columns), path
+            )
+        return str(path)
+
+    @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".euro.csv", ".ndjson", ".parquet", ".arrow"])
+    @pytest.mark.parametrize("options", [(), ("--id", "time")])
+    def test_every_format_becomes_csv(self, sensors: Path, tmp_path: Path, suffix: str, options: tuple[str]) -> None:
+        streamgmm(
+            "impute", str(sensors / "run"), self.write(tmp_path, suffix), "--out", "o.csv", *options, folder=tmp_path
+        )
+        with (tmp_path / "o.csv").open(newline="", encoding="utf8") as file:
+            heading, *rows = csv.reader(file)
+        assert tuple(heading) == self.HEADING
+        columns = dict(zip(heading, zip(*rows, strict=True), strict=True))
+        assert list(columns["time"]) == [row[0] for row in self.ROWS]
+        assert columns["site"] == ("'=SUM(A1)", "Köln, west", "'-")  # which a spreadsheet would compute
+        assert columns["open"] == ("True", "False", "True")
+        assert columns["postcode"] == ("01067", "10115", "")
+        assert columns["count"] == ("7", "1700000000123456789", "0")
+        assert float(columns["pressure"][0]) == pytest.approx(41.0, abs=0.3)
+        assert float(columns["flow"][1]) == pytest.approx(25.0, abs=0.3)
+        assert list(map(float, rows[2][1:6:2])) == [21.0, 42.1, 6.0]
+
+    @pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet"])
+    def test_every_format_becomes_ndjson(self, sensors: Path, tmp_path: Path, suffix: str) -> None:
+        done = streamgmm("impute", str(sensors / "run"), self.write(tmp_path, suffix), "--json")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [tuple(row) for row in rows] == [self.HEADING] * 3
+        assert [row["site"] for row in rows] == ["=SUM(A1)", "Köln, west", "-"]
+        assert [row["count"] for row in rows] == [7, 1700000000123456789, 0]
+        if suffix != ".csv":
+            assert [row["open"] for row in rows] == [True, False, True]
+
+    @pytest.mark.parametrize("suffix", [".csv", ".ndjson", ".parquet"])
+    def test_every_format_becomes_parquet(self, sensors: Path, tmp_path: Path, suffix: str) -> None:
+        pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+        streamgmm("impute", str(sensors / "run"), self.write(tmp_path, suffix), "--out", "o.parquet", folder=tmp_path)
+        table = pq.read_table(tmp_path / "o.parquet")
+        assert tuple(table.schema.names) == self.HEADING
+        assert table["count"].to_pylist() == [7, 1700000000123456789, 0]
+        assert table["postcode"].to_pylist() == ["01067", "10115", ""]
+        if suffix == ".parquet":
+            before = pq.read_schema(tmp_path / "other.parquet")
+            assert [f.type for f in table.schema] == [f.type for f in before]
+
+    def test_formulas_are_kept_on_request(self, sensors: Path, tmp_path: Path) -> None:
+        done = streamgmm("impute", str(sensors / "run"), self.write(tmp_path, ".csv"), "--formulas")
+        assert [row[2] for row in csv.reader(done.stdout.splitlines())] == ["site", "=SUM(A1)", "Köln, west", "-"]
+
+    def test_rows_that_are_skipped_take_their_text_along(self, sensors: Path, tmp_path: Path) -> None:
+        path = Path(self.write(tmp_path, ".csv"))
+        path.write_text(path.read_text().replace("50.0", "broken"))
+        done = streamgmm("impute", str(sensors / "run"), str(path), "--bad-rows", "skip")
+        assert [row[6] for row in csv.reader(done.stdout.splitlines())] == ["postcode", "01067", ""]

@@ -51,11 +51,11 @@ class TestColumnsWithoutNumbers:
 
     def test_of_objects(self, tmp_path: Path) -> None:
         values = [
-            {"t": f"x{i}", "on": True, "a": float(a), "b": float(b)} for i, (a, b) in enumerate(RNG.random((99, 2)))
+            {"t": f"x{i}", "tags": ["m"], "a": float(a), "b": float(b)} for i, (a, b) in enumerate(RNG.random((99, 2)))
         ]
         (tmp_path / "raw.ndjson").write_text("".join(json.dumps(v) + "\n" for v in values))
         outcome = train("raw.ndjson", "--out", "run", folder=tmp_path)
-        assert outcome["left_out"] == ["t", "on"]
+        assert outcome["left_out"] == ["t", "tags"]
         assert load_model(tmp_path / "run" / MODEL).feature_names == ["a", "b"]
 
     def test_of_tables(self, tmp_path: Path) -> None:
@@ -92,6 +92,35 @@ class TestColumnsWithoutNumbers:
         write(tmp_path / "raw.csv", 20)
         done = streamgmm("score", "run", "raw.csv", "--out", "s.csv", folder=tmp_path)
         assert "left out, without numbers: time, name" in done.words
+
+    @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
+    def test_scores_name_what_the_model_does_not_know(self, tmp_path: Path, suffix: str) -> None:
+        pd = pytest.importorskip("pandas", reason="pandas is not installed")
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        frame = pd.read_csv(write(tmp_path / "raw.csv", 200))
+        frame.to_json(tmp_path / "raw.ndjson", orient="records", lines=True)
+        frame.to_parquet(tmp_path / "raw.parquet")
+        train("raw.csv", "--columns", "pascal,celsius", "--out", "run", folder=tmp_path)
+        done = streamgmm("score", "run", f"raw.{suffix}", "--id", "time", "--out", "s.csv", folder=tmp_path)
+        assert "left out, not features of the model: name, ampere\n" in done.stderr
+
+    @pytest.mark.parametrize("command", ["score", "impute"])
+    def test_a_feature_can_be_the_id_of_rows(self, tmp_path: Path, command: str) -> None:
+        (tmp_path / "x.csv").write_text("a,b\n" + "".join(f"{i % 7}.5,{i % 5}.25\n" for i in range(200)))
+        train("x.csv", "--out", "run", folder=tmp_path)
+        done = streamgmm(command, "run", "x.csv", "--id", "a", folder=tmp_path)
+        assert done.stdout.splitlines()[2].startswith("1,1.5," if command == "score" else "1.5,1.25")
+
+    def test_row_numbers_of_pandas_are_not_learned(self, tmp_path: Path) -> None:
+        lines = write(tmp_path / "raw.csv").read_text().splitlines()
+        numbered = [f"{i if i >= 0 else ''},{line}" for i, line in enumerate(lines, -1)]
+        (tmp_path / "indexed.csv").write_text("\n".join(numbered) + "\n")
+        done = streamgmm("train", "indexed.csv", "--components", "4", "--out", "run", folder=tmp_path)
+        told = "the first column of indexed.csv has no name: it is left out, as row numbers that pandas wrote."
+        assert done.words.count(f"{told} Keep it as the id of rows with --id ''.") == 1
+        assert "features: celsius, pascal, ampere" in done.words
+        scored = streamgmm("score", "run", "indexed.csv", "--id", "", folder=tmp_path)
+        assert scored.stdout.splitlines()[1].startswith("0,0,")
 
 
 class TestOrder:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import SGDClassifier
@@ -133,6 +134,16 @@ def test_responsibilities_as_a_data_frame(model: DeepStreamingMixture, letters: 
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.columns) == list(model.get_feature_names_out())
     np.testing.assert_array_equal(frame, plain)
+    rows = pd.DataFrame(letters[0][:5].reshape(5, -1), index=list("abcde"))
+    lower = copy.transform(rows, layer=0)
+    assert list(lower.index) == list("abcde")
+    assert list(lower.columns) == list(model.get_feature_names_out(layer=0))
+    assert lower.columns[0] == "deepstreamingmixture_layer0_0"
+    assert copy.transform(rows, layer=1).columns.equals(frame.columns)
+    np.testing.assert_array_equal(lower, model.transform(letters[0][:5], layer=0))
+    assert isinstance(copy.set_output(transform="default").transform(rows, layer=0), np.ndarray)
+    with config_context(transform_output="pandas"):
+        assert model.transform(rows, layer=0).columns.equals(lower.columns)
 
 
 def test_layers_that_do_not_exist_are_refused(model: DeepStreamingMixture) -> None:

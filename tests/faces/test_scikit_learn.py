@@ -38,6 +38,7 @@ METHODS = [
     "save",
     "load",
     "max_component_score_samples",
+    "explain",
     "to_sklearn",
 ]
 ATTRIBUTES = [

@@ -180,10 +180,10 @@ class TestTables:
         assert source.feature_names == ["a"]
         assert all_rows(source) == [[1], [2]]
 
-    def test_booleans_and_decimals_are_features_if_chosen(self, tmp_path: Path) -> None:
+    def test_booleans_and_decimals_are_features(self, tmp_path: Path) -> None:
         table = pa.table({"a": [1.5, 2.5], "flag": [True, None], "price": [Decimal("1.25"), Decimal("2.50")]})
         path = self.write(tmp_path, table)
-        assert open_source(path).feature_names == ["a"]
+        assert open_source(path).feature_names == ["a", "flag", "price"]
         rows = all_rows(open_source(path, columns=["flag", "price"], missing=True))
         np.testing.assert_array_equal(rows, [[1, 1.25], [np.nan, 2.5]])
 

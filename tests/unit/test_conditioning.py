@@ -85,7 +85,7 @@ def test_what_cannot_be_conditioned_is_said() -> None:
 
 @pytest.mark.parametrize(("name", "instead"), [("spherical", "'diag'"), ("tied", "'full' or 'low_rank'")])
 def test_kinds_of_scikit_learn_are_refused_with_what_to_use(name: str, instead: str) -> None:
-    with pytest.raises(ValueError, match=f"covariance_type='{name}' is not supported; use {instead}"):
+    with pytest.raises(ValueError, match=f"covariance_type is '{name}'; expected {instead}"):
         StreamingGaussianMixture(2, covariance_type=name).fit(np.zeros((10, 2)))
 
 

@@ -101,3 +101,11 @@ def test_a_feature_that_never_varied_explains_everything() -> None:
     row[0, 8], row[0, 0] = 7.5, 1e3
     reason = model.mixture_.explain(row)[0][0]
     assert (reason.feature, reason.share, reason.value, reason.expected) == (8, 1.0, 7.5, 7.0)
+
+
+def test_an_estimator_explains_by_the_names_of_columns() -> None:
+    frame = pd.DataFrame(plant(2000)[:, :3], columns=["flow", "level", "load"])
+    model = StreamingGaussianMixture(4, random_state=0).fit(frame)
+    strange = frame[:1].assign(level=9.0)
+    assert model.explain(strange, most=1) == model.mixture_.explain(strange.to_numpy(), list(frame.columns), 1)
+    assert model.explain(strange, most=1)[0][0].feature == "level"

@@ -91,15 +91,15 @@ def _images_here() -> list[str]:
 def _run(plan: Plan, jobs: int, out: Path | None, as_json: bool) -> None:
     """Measure, write as results arrive, and print; Ctrl-C prints what is done."""
     from streamgmm.comparison.plan import measure_all
-    from streamgmm.comparison.report import Report
+    from streamgmm.comparison.report import Report, count_measurements
     from streamgmm.progress import live_line
     from streamgmm.storage.atomic import write_atomically
 
     report = Report(plan, {origin: plan.describe(origin) for origin in plan.origins})
-    for note in report.notes():
-        console.say(note)
     tasks = plan.tasks(report.known)
-    console.say(f"{len(tasks):,} measurement{'s' if len(tasks) > 1 else ''}")
+    if not tasks:
+        raise CommandError(f"there is nothing to compare. {' '.join(report.notes())}")
+    console.say(count_measurements(len(tasks)))
     cells = [(task.block, task.subject, task.components) for task in tasks]
 
     def write() -> None:
@@ -120,7 +120,7 @@ def _run(plan: Plan, jobs: int, out: Path | None, as_json: bool) -> None:
                 if cell not in cells:  # a row of a table is complete
                     write()
     except KeyboardInterrupt:
-        console.complain(f"interrupted after {len(report.results):,} of {len(tasks):,} measurements")
+        console.complain(f"interrupted after {len(report.results):,} of {count_measurements(len(tasks))}")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         if report.results:

@@ -7,7 +7,7 @@ import signal
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ OPTIONS = {
     Remedy.CHOOSE_COLUMNS: "Choose the features with --columns.",
     Remedy.DROP_COLUMNS: "Remove --columns and --id.",
     Remedy.NAME_ID: "Name a column that is not a feature with --id.",
+    Remedy.KEEP_INDEX: "Keep it as the id of rows with --id ''.",
     Remedy.SKIP_BAD_ROWS: "Skip such rows with --bad-rows skip.",
     Remedy.ALLOW_MISSING: "Learn from the other features with --missing learn.",
     Remedy.NUMBER_COLUMNS: "Choose columns by number, from 0: --columns 0,2.",
@@ -51,6 +52,7 @@ SETTINGS = {
     "rank": "--rank",
 }
 """Options by the name of the setting."""
+MOST_COLUMNS = 20  # columns that are named in a message
 MOST_BAD = 5  # skipped rows that are named; events name more
 
 quiet = False
@@ -139,6 +141,14 @@ def say_bad_rows(first: list[BadRow], count: int) -> None:
         say(f"skipped: row {row} {reason}")
     if count > MOST_BAD:
         say(f"skipped: {count - MOST_BAD:,} more")
+
+
+def say_left_out(columns: Sequence[str], features: list[str] | None) -> None:
+    """Name columns that were not used, with the reason."""
+    if columns:
+        reason = "without numbers" if features is None else "not features of the model"
+        more = ", …" if columns[MOST_COLUMNS:] else ""
+        say(f"left out, {reason}: {', '.join(columns[:MOST_COLUMNS])}{more}")
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -26,11 +25,16 @@ def impute(
     ] = None,
     id_column: IdColumn = None,
     bad_rows: OnBadRows = BadRows.stop,
+    formulas: Annotated[
+        bool,
+        typer.Option("--formulas", help="Write text to CSV unchanged, even if a spreadsheet would compute it."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write NDJSON instead of CSV to standard output.")] = False,
 ) -> None:
     """Fill in missing values, from the rest of each row.
 
-    Ids and all values that are present are kept. Columns of text other than the ids are left out, with a message.
+    All values that are present are kept, and so are ids and columns that the model does not know, such as text, dates
+    and booleans.
 
     Examples:
 
@@ -39,28 +43,25 @@ def impute(
       cat today.ndjson | streamgmm impute run - --json
     """
     from streamgmm.progress import live_line
-    from streamgmm.runs.impute import impute_rows, other_columns
+    from streamgmm.runs.impute import impute_rows
     from streamgmm.sinks import open_sink
-    from streamgmm.sources import BadRow, Source, open_source
+    from streamgmm.sources import BadRow, ReadOptions, open_with
     from streamgmm.storage import load_model
     from streamgmm.storage.run_folder import model_path
 
     saved = load_model(model_path(model))
-
-    def opened_source() -> Source:
-        return open_source(source, id_column=id_column, skip_bad=bad_rows is BadRows.skip, missing=True)
-
-    others: Sequence[str] = ()
-    left_out: Sequence[str] = ()
-    if Path(source).is_file():  # which can be read twice
-        with closing(opened_source()) as first:
-            others = other_columns(saved, first)
-            left_out = first.left_out
-    opened = opened_source()
+    options = ReadOptions(id_column=id_column, skip_bad=bad_rows is BadRows.skip, missing=True, others=True)
+    opened = open_with(source, options)
     path = None if out is None or str(out) == "-" else out
-    say_unused(context, as_json=None if path is None else "with --out, whose extension decides")
+    form = ("ndjson" if as_json else "csv") if path is None else path.suffix.lower().removeprefix(".")
+    say_unused(
+        context,
+        as_json=None if path is None else "with --out, whose extension decides",
+        formulas=None if form == "csv" else f"on {form} output",
+    )
     check_out(path, source)
     done = skipped = 0
+    names: set[str] = set()
     first_bad: list[BadRow] = []
 
     def report(bad: tuple[BadRow, ...]) -> None:
@@ -71,18 +72,18 @@ def impute(
     with (
         console.sigterm_as_interrupt(),
         closing(opened),
-        open_sink(path, sys.stdout, "ndjson" if as_json else "csv", opened.id_type) as write,
+        open_sink(path, sys.stdout, form, opened.id_type, formulas, opened.column_types) as write,
         live_line("impute", opened.n_rows, enabled=False if console.quiet else None) as show,
         console.warnings_as_lines(),
     ):
-        for found in impute_rows(saved, opened, report, others):
-            if id_column is not None and "id" in found:
+        for found in impute_rows(saved, opened, report):
+            if id_column is not None and id_column not in found and "id" in found:
                 found = {id_column if name == "id" else name: values for name, values in found.items()}
             write(found)
+            names |= found.keys()
             done += len(next(iter(found.values())))
             show(done, None)
     if path is not None:
         console.say(f"{done:,} rows completed into {path}.")
-    if left_out := left_out or opened.left_out:
-        console.say(f"left out, without numbers: {', '.join(left_out)}")
+    console.say_left_out([name for name in opened.left_out if name not in names], saved.feature_names)
     console.say_bad_rows(first_bad, skipped)

@@ -170,8 +170,7 @@ def score(
                 break
     if path is not None:
         console.say(f"{done:,} rows scored into {path}; {flagged:,} of them are anomalies.")
-    if opened.left_out:
-        console.say(f"left out, without numbers: {', '.join(opened.left_out)}")
+    console.say_left_out(opened.left_out, saved.feature_names)
     console.say_bad_rows(first_bad, skipped)
     if is_unlikely(flagged, done, contamination):
         console.say(

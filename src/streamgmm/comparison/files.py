@@ -13,7 +13,7 @@ import numpy.typing as npt
 from streamgmm.comparison.sample_set import FEWEST_ROWS, SampleSet, name_columns
 from streamgmm.errors import SourceError
 from streamgmm.sources import open_source
-from streamgmm.sources.line_parser import MISSING_VALUES
+from streamgmm.sources.line_parser import MISSING_VALUES, is_number
 from streamgmm.sources.numpy_files import read_arrays
 from streamgmm.sources.separators import decimal_point, find_separator
 
@@ -77,6 +77,8 @@ def _with_labels(
 
 def _from_source(path: Path, label: str | None) -> SampleSet:
     columns, texts = _columns_of_numbers(path, label) if path.suffix.lower() in (".csv", ".tsv") else (None, [])
+    numbered = columns is not None and len(columns) > 1 and not columns[0]
+    columns = columns[1:] if columns is not None and numbered else columns
     source = open_source(str(path), columns=columns, id_column=label, skip_bad=True, missing=True)
     parts: list[npt.NDArray[Any]] = []
     classes: list[Any] = []
@@ -91,6 +93,8 @@ def _from_source(path: Path, label: str | None) -> SampleSet:
     names = source.feature_names or columns or [str(i) for i in range(rows.shape[1])]
     total = len(names) + len(texts) + (label is not None)
     notes = [f"no numbers, left out: {name_columns(texts, total)}"] if texts else []
+    if numbered:
+        notes.append("row numbers in a first column without a name, left out")
     if bad:
         notes.append(f"{bad:,} rows that could not be read, left out")
     labels = None if label is None else np.array([str(c) for c in classes])
@@ -124,16 +128,8 @@ def _columns_of_numbers(path: Path, label: str | None) -> tuple[list[str], list[
 def _are_numbers(values: list[str]) -> bool:
     """Return whether most of the values that are there are numbers."""
     present = [v for v in values if v not in MISSING_VALUES]
-    found = sum(map(_is_number, present))
+    found = sum(map(is_number, present))
     return bool(present) and 2 * found > len(present)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _checked(samples: SampleSet) -> SampleSet:

@@ -109,9 +109,10 @@ class Plan:
         samples = load_dequantised(origin)
         splits = samples.splits(self.splits)
         classes = 0 if samples.labels is None else len(held_out_classes(samples.labels))
+        notes = (*samples.notes, "a single class, no anomaly ranking") if classes == 1 else samples.notes
         rows, features = samples.rows.shape
         train = len(samples.split(0)[0])
-        return About(samples.name, rows, features, classes if classes > 1 else 0, splits, train, samples.notes)
+        return About(samples.name, rows, features, classes if classes > 1 else 0, splits, train, notes)
 
     def tasks(self, known: dict[Origin, About]) -> list[Task]:
         """Return all measurements; sets come one after the other.

@@ -76,7 +76,7 @@ class Report:
             Number of measurements that were planned.
         """
         done = len(self.results)
-        state = f"{done:,} measurements" if done == total else f"INCOMPLETE: {done:,} of {total:,} measurements"
+        state = count_measurements(done) if done == total else f"INCOMPLETE: {done:,} of {count_measurements(total)}"
         about = "; ".join(f"{k} {v}" for k, v in versions().items())
         parts = [
             f"{state}; splits: {self.plan.splits}, seeds: {self.plan.seeds}; mean ± standard deviation; {about}.\n"
@@ -172,3 +172,19 @@ class Report:
             verdict = "within" if lowest >= -WINDOW_LIMIT else "**worse**"
             table.rows.append([*task.subject, task.components, *both(cell, 2), f"{lowest:+.2f}", verdict])
         return table
+
+
+def count_measurements(count: int) -> str:
+    """Return a number of measurements in words.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+
+    Examples
+    --------
+    >>> count_measurements(1), count_measurements(1200)
+    ('1 measurement', '1,200 measurements')
+    """
+    return f"{count:,} measurement{'' if count == 1 else 's'}"

@@ -196,7 +196,7 @@ INSTEAD = {
 def refuse_scikit_learn_kinds(name: object) -> None:
     """Raise SettingError for kinds that scikit-learn has and streams are not learned with."""
     if isinstance(name, str) and name in INSTEAD and name not in KINDS:
-        raise ValueError(f"covariance_type={name!r} is not supported; use {INSTEAD[name]}.")
+        raise SettingError("covariance_type", name, INSTEAD[name])
 
 
 def require_number(

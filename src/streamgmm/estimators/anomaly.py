@@ -243,9 +243,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
             Largest number of features per row; None for all.
         """
         check_is_fitted(self)
-        rows = self.mixture_._check_rows(X)
-        names = getattr(self, "feature_names_in_", None)
-        return self.mixture_.mixture_.explain(rows, None if names is None else list(names), most)
+        return self.mixture_.explain(X, most)
 
     def to_onnx(self, dtype: npt.DTypeLike | None = None) -> Any:
         """Return an ``onnx.ModelProto`` that scores and judges rows, for use without Python; see `Mixture.to_onnx`.

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgmm.core.control import Check
+from streamgmm.core.explanation import Reason
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.rows import pieces
 from streamgmm.core.scaling import Scaling
@@ -43,7 +44,7 @@ class FittedMixture:
 
     @property
     def mixture_(self) -> Mixture:
-        """The current `Mixture`: a copy that later training does not change."""
+        """The current `Mixture`: a copy that later training does not change; see its ``condition`` and ``marginal``."""
         with lock_of(self):
             return self._attribute.mixture.copy()
 
@@ -194,6 +195,20 @@ class FittedMixture:
         """
         rows = self._check_rows(X, gaps=True)
         return self._fitted.mixture.impute(rows, n_samples, np.random.default_rng(seed_of(self.random_state)))
+
+    def explain(self, X: npt.ArrayLike, most: int | None = None) -> list[list[Reason]]:
+        """Return, for each row, the features that make it strange, most important first; see `Mixture.explain`.
+
+        Parameters
+        ----------
+        X : array-like of shape (N, D)
+            Rows to explain.
+        most : int or None, default=None
+            Largest number of features per row; None for all.
+        """
+        rows = self._check_rows(X)
+        names = getattr(self, "feature_names_in_", None)
+        return self.mixture_.explain(rows, None if names is None else list(names), most)
 
     def bic(self, X: npt.ArrayLike) -> float:
         """Return the Bayesian information criterion; lower is better.

@@ -119,7 +119,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     factors_, noise_variances_ : arrays of shape (K, D, L) and (K, D)
         What ``"low_rank"`` covariances consist of.
     mixture_ : Mixture
-        A copy of the current mixture, without the training state.
+        A copy of the current mixture, without the training state. It has ``condition`` and ``marginal``, too.
     sigma_ : float
         Width of the annealing; it is over when this is ``sigma_min``.
     learning_rate_ : float

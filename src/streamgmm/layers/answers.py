@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -21,11 +22,23 @@ from streamgmm.layers.stack import Stack
 from streamgmm.native import Floats
 
 
-class FittedStack(TransformerMixin):
-    """Answers of an estimator that keeps its training in ``_stack``.
+class LayerOutput(TransformerMixin):
+    """Responsibilities of one layer as a transformer of its own: ``set_output`` takes the names of columns from it."""
 
-    A transformer here, where ``transform`` is: scikit-learn applies ``set_output`` to methods of the class itself.
-    """
+    def __init__(self, answer: Callable[[npt.ArrayLike], Floats], names: npt.NDArray[np.object_]) -> None:
+        self._answer, self._names = answer, names
+
+    def transform(self, X: npt.ArrayLike) -> Floats:
+        """Return the responsibilities."""
+        return self._answer(X)
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """Return names for the columns of ``transform``."""
+        return self._names
+
+
+class FittedStack:
+    """Answers of an estimator that keeps its training in ``_stack``."""
 
     shape: tuple[int, ...]
     random_state: Any
@@ -71,8 +84,14 @@ class FittedStack(TransformerMixin):
         number = _layer_number(layer, len(stack.levels))
         if not stack.levels[number].begun:
             self._complete()
-        images = self._check_images(X)
-        return stack.ask(images, lambda part: stack.below(part, number + 1).reshape(len(part), -1))
+
+        def answer(rows: npt.ArrayLike) -> Floats:
+            images = self._check_images(rows)
+            return stack.ask(images, lambda part: stack.below(part, number + 1).reshape(len(part), -1))
+
+        output = LayerOutput(answer, self.get_feature_names_out(layer=layer))
+        output.set_output(transform=getattr(self, "_sklearn_output_config", {}).get("transform"))
+        return output.transform(X)
 
     def sample(self, n_samples: int = 1, *, sharpening: int = 50) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Draw images from the top down; return them as flat rows (n, D), with the components of the top layer.
@@ -130,17 +149,21 @@ class FittedStack(TransformerMixin):
             return images.reshape(len(images), -1).astype(np.float64)  # nothing is hidden
         return stack.ask(images, lambda part: downward.fill(stack, part).reshape(len(part), -1))
 
-    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None, layer: int = -1) -> npt.NDArray[np.object_]:
         """Return names for the columns of ``transform``.
 
         Parameters
         ----------
         input_features : None
             Ignored.
+        layer : int, default=-1
+            Number of the mixture, from the bottom; -1 is the top.
         """
-        stage = self._fitted.levels[-1].stage
-        count = stage.n_positions * stage.n_components
-        return np.array([f"{type(self).__name__.lower()}{i}" for i in range(count)], dtype=object)
+        levels = self._fitted.levels
+        number = _layer_number(layer, len(levels))
+        stage, name = levels[number].stage, type(self).__name__.lower()
+        prefix = name if number == len(levels) - 1 else f"{name}_layer{number}_"
+        return np.array([f"{prefix}{i}" for i in range(stage.n_positions * stage.n_components)], dtype=object)
 
     @property
     def levels_(self) -> list[Level]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.base import BaseEstimator, DensityMixin, TransformerMixin, clone
 
 from streamgmm.core.rows import float_type
 from streamgmm.core.scaling import warn_of_scale
@@ -27,7 +27,7 @@ NOISE = 0.1  # of pixels within [0, 1]: what the paper's cap on precisions, 20, 
 CAP = 1000.0  # precision of responsibilities: a cap of 20, which suits pixels, blurs them
 
 
-class DeepStreamingMixture(FittedStack, DensityMixin, BaseEstimator):
+class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEstimator):
     """Mixtures of patches of mixtures: a stack that learns images from a stream, without backpropagation.
 
     Each mixture sees patches of what is below it, and the responsibilities of its components are an image for the layer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,11 @@ from streamgmm.sources import Chunk, Source, drop_unfit, read_source, select_col
 from streamgmm.storage import SavedModel
 
 
-def impute_rows(
-    saved: SavedModel, source: Source, report: Report = lambda bad: None, others: Sequence[str] = ()
-) -> Iterator[Columns]:
+def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: None) -> Iterator[Columns]:
     """Yield, for each chunk, the columns of the source; features of the model have no missing values any more.
 
-    Ids, columns that the model does not know, and values that are not missing stay as they are.
+    Values that are not missing stay as they are. So do all other columns, in their order, if the source names its
+    columns and ``ReadOptions.others`` asks for them; otherwise there are only numbers, after the ids if there are any.
 
     Parameters
     ----------
@@ -30,43 +29,26 @@ def impute_rows(
         Where rows come from.
     report : callable
         Called with the rows that were skipped in each chunk.
-    others : sequence of str
-        Names of columns that are to be kept although the model does not know them; see `other_columns`.
     """
     if saved.scaling is not None:
         raise StreamGMMError("models of runs with scaled rows cannot fill in values; train again on raw rows.")
     mixture, empty = saved.trainer.mixture, True
-    names = None if saved.feature_names is None else [*saved.feature_names, *others]
-    source.expect(names, mixture.n_features + len(others))
+    source.heading = source.heading or (saved.run or {}).get("heading") or saved.feature_names
+    source.expect(saved.feature_names, mixture.n_features)
     for chunk in read_source(source, source.chunks()):
         if len(chunk.rows):
             chunk = drop_unfit(chunk, np.dtype(np.float64), source, gaps=True, names=source.feature_names)
         report(chunk.bad)
         if len(chunk.rows):
             empty = False
-            yield _columns(saved, source, chunk)
+            yield _filled_columns(saved, source, chunk)
         source.commit(chunk.position)
     if empty:
-        yield {name: np.empty(0) for name in _names(saved, source, mixture.n_features)}
+        names = source.heading or list(source.column_types) or _names(saved, source, mixture.n_features)
+        yield {name: np.empty(0) for name in names}
 
 
-def other_columns(saved: SavedModel, source: Source) -> list[str]:
-    """Return the columns of numbers that a source has and a model does not know; the source is read for it.
-
-    Parameters
-    ----------
-    saved : SavedModel
-        The model.
-    source : Source
-        The source, opened for this alone.
-    """
-    if saved.feature_names is None:
-        return []
-    next(iter(source.chunks()), None)
-    return [name for name in source.feature_names or [] if name not in saved.feature_names]
-
-
-def _columns(saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
+def _filled_columns(saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
     rows: npt.NDArray[Any] = chunk.rows
     if rows.dtype == np.uint8:
         rows = rows * source.factor
@@ -77,10 +59,10 @@ def _columns(saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
         raise SourceError(f"rows of {source.name} have {own.shape[1]} features; the model has {width}.")
     gaps = np.isnan(own)
     filled[:, chosen] = np.where(gaps, saved.trainer.mixture.impute(own), own)
-    found: Columns = {} if chunk.ids is None else {"id": np.array(chunk.ids, dtype=object)}
-    for name, values in zip(_names(saved, source, rows.shape[1]), filled.T, strict=True):
-        found[name] = values
-    return found
+    features = dict(zip(_names(saved, source, rows.shape[1]), filled.T, strict=True))
+    if chunk.columns is not None:
+        return {name: features[name] if values is None else values for name, values in chunk.columns.items()}
+    return features if chunk.ids is None else {"id": np.array(chunk.ids, dtype=object), **features}
 
 
 def _names(saved: SavedModel, source: Source, width: int) -> list[str]:

@@ -11,7 +11,7 @@ row,score
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,6 +34,7 @@ def open_sink(
     format: str = "csv",  # noqa: A002
     id_type: Any = None,
     formulas: bool = False,
+    types: Mapping[str, Any] | None = None,
 ) -> Iterator[Write]:
     """Give a function that writes columns to a file, or to a stream if there is no file.
 
@@ -50,11 +51,14 @@ def open_sink(
     id_type : pyarrow.DataType or None, default=None
         Type of the column ``id`` in a Parquet file; None to infer it.
     formulas : bool, default=False
-        Whether to write ids to CSV unchanged, even if a spreadsheet would treat them as formulas.
+        Whether to write text to CSV unchanged, even if a spreadsheet would treat it as a formula.
+    types : mapping of str to pyarrow.DataType or None, default=None
+        Types of other columns of objects in a Parquet file; those that are not named are inferred.
     """
     name = format if path is None else path.suffix.lstrip(".").lower()
     if name == "parquet" and path is not None:
-        with replace_when_complete(path) as temporary, parquet_writer(temporary, id_type) as write:
+        known = {"id": id_type, **(types or {})}
+        with replace_when_complete(path) as temporary, parquet_writer(temporary, known) as write:
             yield write
     elif name not in _TEXTS:
         expected = "csv or ndjson" if path is None else "csv, ndjson or parquet"

@@ -17,7 +17,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how texts begin that spreadsheets 
 def csv_writer(file: TextIO, formulas: bool = False) -> Write:
     """Return a function that writes columns as CSV.
 
-    Names and ids come from outside: an id that a spreadsheet would compute gets an apostrophe in front of it, and a
+    Names and texts come from outside: a text that a spreadsheet would compute gets an apostrophe in front of it, and a
     terminal gets no control characters.
 
     Parameters
@@ -51,10 +51,10 @@ def csv_writer(file: TextIO, formulas: bool = False) -> Write:
 
 
 def _cells(values: npt.NDArray[Any], formulas: bool, screen: bool) -> list[Any]:
-    """Return the cells of a column; those that hold lists as JSON."""
+    """Return the cells of a column; those that hold lists or objects as JSON."""
     if values.dtype != object:
         return list(values.tolist())
-    cells = [json.dumps(value) if isinstance(value, list) else value for value in values.tolist()]
+    cells = [json.dumps(v, default=str) if isinstance(v, list | dict) else v for v in values.tolist()]
     return [_text(cell, formulas, screen) if isinstance(cell, str) else cell for cell in cells]
 
 

@@ -27,10 +27,14 @@ def ndjson_writer(file: TextIO) -> Write:
 
 
 def _finite(value: Any) -> Any:
-    """Return None for NaN and infinity, which JSON does not have."""
+    """Return None for NaN and infinity, which JSON does not have, also within lists and objects."""
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _to_text(value: Any) -> str:
-    """Return an id that is not a JSON value, such as a time, as text."""
+    """Return a value that JSON does not have, such as a time, as text."""
     return str(value.isoformat() if hasattr(value, "isoformat") else value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ from streamgmm.sinks.base import Columns, Write, writable
 
 
 @contextmanager
-def parquet_writer(path: Path, id_type: Any = None) -> Iterator[Write]:
+def parquet_writer(path: Path, types: Mapping[str, Any]) -> Iterator[Write]:
     """Give a function that writes columns to a Parquet file. The first call decides on their types.
 
     Parameters
     ----------
     path : Path
         The file to create.
-    id_type : pyarrow.DataType or None, default=None
-        Type of the column ``id``; None to infer it.
+    types : mapping of str to pyarrow.DataType or None
+        Types of columns of objects; None to infer one.
     """
     try:
         import pyarrow as pa
@@ -34,7 +34,10 @@ def parquet_writer(path: Path, id_type: Any = None) -> Iterator[Write]:
     def write(columns: Columns) -> None:
         nonlocal file
         table = pa.table(
-            {name: _ids(pa, values, id_type) if name == "id" else values for name, values in columns.items()}
+            {
+                name: values if values.dtype != object else _column(pa, values, types.get(name))
+                for name, values in columns.items()
+            }
         )
         if file is None:
             file = pq.ParquetWriter(path, table.schema)
@@ -64,10 +67,10 @@ def _schema_error(columns: Columns, schema: Any, expected: Any) -> StreamGMMErro
     )
 
 
-def _ids(pa: Any, values: npt.NDArray[Any], id_type: Any) -> Any:
-    """Return ids as a column: of their own type if they have one, otherwise text."""
+def _column(pa: Any, values: npt.NDArray[Any], kind: Any) -> Any:
+    """Return a column of objects: of their own type if they have one, otherwise text."""
     try:
-        column = pa.array([writable(v) if isinstance(v, str) else v for v in values.tolist()], id_type)
+        column = pa.array([writable(v) if isinstance(v, str) else v for v in values.tolist()], kind)
     except (pa.ArrowException, OverflowError):
         column = pa.array([None if v is None else writable(str(v)) for v in values], pa.string())
-    return column.cast(pa.string()) if pa.types.is_null(column.type) else column
+    return column.cast(pa.string()) if kind is None and pa.types.is_null(column.type) else column

@@ -39,6 +39,7 @@ __all__ = [
     "fingerprint",
     "has_fingerprint",
     "open_source",
+    "open_with",
     "read_ahead",
     "read_source",
     "select_columns",
@@ -85,11 +86,23 @@ def open_source(
     reader : str or None, default=None
         Name under which a broker remembers what this reader has not yet acknowledged; None to read only what arrives.
     """
-    options = ReadOptions(columns, id_column, skip_bad, missing, follow, seed, reader)
-    if id_column is not None and id_column in (columns or ()):
-        raise SourceError(f"column {id_column!r} is both a feature and the id; expected one or the other.")
+    return open_with(text, ReadOptions(columns, id_column, skip_bad, missing, follow, seed, reader))
+
+
+def open_with(text: str, options: ReadOptions) -> Source:
+    """Open a source by name, with all options there are.
+
+    Parameters
+    ----------
+    text : str
+        The source, as in `open_source`.
+    options : ReadOptions
+        How to read it.
+    """
+    if options.id_column is not None and options.id_column in (options.columns or ()):
+        raise SourceError(f"column {options.id_column!r} is both a feature and the id; expected one or the other.")
     source = _open(text, options)
-    source.skip_bad = skip_bad
+    source.skip_bad = options.skip_bad
     if source.name == Path(text).name and Path(text).is_file():
         source.path = Path(text)
     return source

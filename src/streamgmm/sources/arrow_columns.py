@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.native import rows_of_columns
-from streamgmm.sources.base import ReadOptions
+from streamgmm.sources.base import Columns, ReadOptions
 
 LONGEST_ID = 100_000  # characters
 
@@ -35,6 +36,8 @@ class TableColumns:
         How to read the table.
     left_out : sequence of str, default=()
         Names of columns that hold no numbers.
+    everything : mapping of str to pyarrow.DataType or None, default=None
+        All columns and their types, if those that are not features are wanted, too.
     """
 
     source: str
@@ -43,12 +46,20 @@ class TableColumns:
     id_type: Any
     options: ReadOptions
     left_out: Sequence[str] = ()
+    everything: Mapping[str, Any] | None = None
 
     @property
     def names(self) -> list[str]:
         """All columns to read."""
         key = self.options.id_column
-        return [*self.features, *([key] if key else [])]
+        return list(dict.fromkeys([*self.features, *([key] if key else []), *(self.everything or ())]))
+
+    @property
+    def texts(self) -> list[str]:
+        """Columns of text to read as a dictionary, so that rows share their values: copies might fill the memory."""
+        key = self.options.id_column
+        types = {**({key: self.id_type} if key else {}), **(self.everything or {})}
+        return [name for name, kind in types.items() if "string" in str(kind)]
 
     @property
     def fixed_width(self) -> int | None:
@@ -73,13 +84,7 @@ class TableColumns:
         key = self.options.id_column
         if key is None:
             return None
-        column = batch.column(key)
-        if not hasattr(column, "indices"):
-            return tuple(self._short(column.to_pylist()))
-        known = [*self._short(column.dictionary.to_pylist()), None]  # rows share them: copies might fill the memory
-        return tuple(known[-1 if place is None else place] for place in column.indices.to_pylist())
-
-    def _short(self, ids: list[Any]) -> list[Any]:
+        ids = _values(batch.column(key))
         longest = max((len(value) for value in ids if isinstance(value, str | bytes)), default=0)
         if longest > LONGEST_ID:
             raise SourceError(
@@ -87,7 +92,23 @@ class TableColumns:
                 f"most {LONGEST_ID:,}.",
                 Remedy.NAME_ID,
             )
-        return ids
+        return tuple(ids)
+
+    def all_columns(self, batch: Any) -> Columns | None:
+        """Return all columns of a record batch, if they are wanted; see ``Chunk.columns``.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Rows of the table.
+        """
+        if self.everything is None:
+            return None
+        features = set(self.features)
+        return {
+            n: None if n in features else np.fromiter(_values(batch.column(n)), object, len(batch))
+            for n in self.everything
+        }
 
     def rows(self, batch: Any, width: int) -> npt.NDArray[Any]:
         """Return the features of a record batch, of shape (n, width).
@@ -167,11 +188,11 @@ def choose_columns(source: str, schema: Any, options: ReadOptions) -> TableColum
     schema : pyarrow.Schema
         Schema of the table.
     options : ReadOptions
-        How to read it. Without columns, all plain numbers are features.
+        How to read it. Without columns, all numbers and booleans are features.
     """
     names, key = schema.names, options.id_column
     types = dict(zip(names, schema.types, strict=True))
-    others = {key, *_pandas_index(schema)}
+    others = {key, *pandas_index(schema)}
     features = list(options.columns or (n for n in names if n not in others and _is_numeric(types[n], plain=True)))
     for name in [*features, *([key] if key else [])]:
         if name not in types:
@@ -192,18 +213,20 @@ def choose_columns(source: str, schema: Any, options: ReadOptions) -> TableColum
         )
     vector = types[vectors[0]] if vectors else None
     left_out = [] if options.columns else [n for n in names if n not in features and n not in others]
-    return TableColumns(source, features, vector, types.get(key), options, left_out)
+    once = Counter(names)
+    everything = {n: t for n, t in types.items() if once[n] == 1} if options.others and vector is None else None
+    return TableColumns(source, features, vector, types.get(key), options, left_out, everything)
 
 
 def _is_numeric(kind: Any, *, plain: bool = False) -> bool:
-    """Return whether a column can be a feature. Booleans and decimals can, but are not ``plain`` numbers."""
+    """Return whether a column can be a feature. Lists of booleans or decimals can, but are not ``plain`` numbers."""
     import pyarrow as pa
 
     types, element = pa.types, _element_type(kind)
     inner = kind if element is None else element
     inner = inner.value_type if types.is_dictionary(inner) else inner
     other = types.is_boolean(inner) or types.is_decimal(inner)
-    return bool(types.is_floating(inner) or types.is_integer(inner) or (other and not plain))
+    return bool(types.is_floating(inner) or types.is_integer(inner) or (other and (element is None or not plain)))
 
 
 def _element_type(kind: Any) -> Any:
@@ -214,10 +237,27 @@ def _element_type(kind: Any) -> Any:
     return kind.value_type if is_list else None
 
 
-def _pandas_index(schema: Any) -> set[str]:
-    """Return the columns that pandas added for its index."""
+def pandas_index(schema: Any) -> set[str]:
+    """Return the columns that pandas added for its index.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Schema of the table.
+    """
     metadata = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
     return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}
+
+
+def _values(column: Any) -> list[Any]:
+    """Return the values of a column as Python objects; those of a dictionary only once."""
+    if hasattr(column, "indices"):
+        known = [*_values(column.dictionary), None]
+        return [known[-1 if place is None else place] for place in column.indices.to_pylist()]
+    try:
+        return list(column.to_pylist())
+    except ValueError:  # times with nanoseconds, which need pandas
+        return list(column.cast("string").to_pylist())
 
 
 def _numbers(column: Any) -> npt.NDArray[Any]:

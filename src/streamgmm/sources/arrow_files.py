@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import MissingExtraError, SourceError
-from streamgmm.sources.arrow_columns import choose_columns
+from streamgmm.sources.arrow_columns import choose_columns, pandas_index
 from streamgmm.sources.arrow_errors import damaged_files, valid_batches
-from streamgmm.sources.base import Chunk, Position, ReadOptions, rows_per_chunk, start_row
+from streamgmm.sources.base import Chunk, Columns, Position, ReadOptions, rows_per_chunk, start_row
 from streamgmm.sources.limits import most_bytes, refuse_expansion
 from streamgmm.sources.reader_thread import read_ahead
 from streamgmm.sources.remote import File
@@ -26,8 +27,19 @@ READERS = 2  # decoding vectors is slow: two threads keep up with one that learn
 WHOLE_GROUP_BYTES = 1 << 25  # row groups up to this decoded size are read at once, ahead of their turn
 CHUNKS_PER_BATCH = 4  # decoding a batch has a cost per column, so plain columns are decoded in larger batches
 
-Piece = tuple[npt.NDArray[Any], tuple[Any, ...] | None]
-"""Rows and their ids."""
+
+class Piece(NamedTuple):
+    """Rows, their ids, and all their columns if they are wanted."""
+
+    rows: npt.NDArray[Any]
+    ids: tuple[Any, ...] | None
+    columns: Columns | None
+
+    def chunk(self, part: slice, first: int, end: int) -> Chunk:
+        """Return a part of the rows as a chunk; ``first`` is the number of the first row of the piece."""
+        numbers = np.arange(first, first + len(self.rows))[part]
+        ids = None if self.ids is None else self.ids[part]
+        return Chunk(self.rows[part], numbers, {"row": end}, (), ids, _part(self.columns, part))
 
 
 class TableSource(SeekableSource):
@@ -47,26 +59,40 @@ class TableSource(SeekableSource):
 
     def __init__(self, path: File, schema: Any, options: ReadOptions) -> None:
         self.name, self.skip_bad = path.name, options.skip_bad
+        self._schema, self._options = schema, options
+        self._choose(options)
+
+    def _choose(self, options: ReadOptions) -> None:
+        """Choose the columns to read."""
         with damaged_files(self.name):
-            self._columns = choose_columns(self.name, schema, options)
+            self._columns = choose_columns(self.name, self._schema, options)
         self.feature_names = None if self._columns.vector is not None else self._columns.features
         self.id_type, self.left_out = self._columns.id_type, self._columns.left_out
+        self.column_types = self._columns.everything or {}
         width = self._columns.fixed_width
         self._width = self._first_length() if width is None else width
         self._size = rows_per_chunk(self._width)
-        self._batch_size = self._size * (1 if self._columns.vector is not None else CHUNKS_PER_BATCH)
+        is_plain = self._columns.vector is None and self._columns.everything is None
+        self._batch_size = self._size * (CHUNKS_PER_BATCH if is_plain else 1)
+
+    def expect(self, names: list[str] | None, width: int) -> None:
+        unknown = names is None or self._options.columns is not None or self.feature_names in (None, names)
+        if unknown or not set(names or ()) <= set(self._schema.names):  # what is absent is reported with the first rows
+            return
+        self._choose(replace(self._options, columns=names))
+        known = {*self._columns.names, *pandas_index(self._schema)}
+        self.left_out = [name for name in self._schema.names if name not in known]
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         skip = start_row(start, self)
         if skip and skip == self.n_rows:
             return
         row, pieces = self._pieces(skip)
-        for rows, ids in pieces:
-            first, row = row, row + len(rows)
+        for piece in pieces:
+            first, row = row, row + len(piece.rows)
             known = max(0, skip - first)
-            if known < len(rows):
-                numbers = np.arange(first + known, row)
-                yield Chunk(rows[known:], numbers, {"row": row}, (), None if ids is None else ids[known:])
+            if known < len(piece.rows):
+                yield piece.chunk(slice(known, None), first, row)
 
     def row_bytes(self) -> int:
         first = next(self._small_batches(), None)
@@ -86,13 +112,11 @@ class TableSource(SeekableSource):
         groups = np.cumsum([0, *self._group_rows()])
         for group, parts in parts_of_groups(groups, ranges):
             row = int(groups[group])
-            for rows, ids in self._group_pieces(group):
+            for piece in self._group_pieces(group):
                 for first, stop in parts:
-                    if first < row + len(rows) and stop > row:
-                        part = slice(max(0, first - row), stop - row)
-                        numbers = np.arange(row, row + len(rows))[part]
-                        yield Chunk(rows[part], numbers, {"row": stop}, (), None if ids is None else ids[part])
-                row += len(rows)
+                    if first < row + len(piece.rows) and stop > row:
+                        yield piece.chunk(slice(max(0, first - row), stop - row), row, stop)
+                row += len(piece.rows)
                 if row >= parts[-1][1]:
                     break
 
@@ -100,7 +124,8 @@ class TableSource(SeekableSource):
         for chunk in self.chunks(start):
             kept = stop - int(chunk.numbers[0])
             ids = None if chunk.ids is None else chunk.ids[:kept]
-            yield chunk._replace(rows=chunk.rows[:kept], numbers=chunk.numbers[:kept], ids=ids)
+            columns = _part(chunk.columns, slice(kept))
+            yield chunk._replace(rows=chunk.rows[:kept], numbers=chunk.numbers[:kept], ids=ids, columns=columns)
             if chunk.position["row"] >= stop:
                 return
 
@@ -131,9 +156,10 @@ class TableSource(SeekableSource):
 
     def _cut(self, batch: Any) -> Iterator[Piece]:
         """Cut a record batch into pieces, one per chunk."""
-        ids, row = self._columns.ids(batch), 0
+        ids, columns, row = self._columns.ids(batch), self._columns.all_columns(batch), 0
         for rows in self._columns.pieces(batch, self._width, self._size):
-            yield rows, None if ids is None else ids[row : row + len(rows)]
+            part = slice(row, row + len(rows))
+            yield Piece(rows, None if ids is None else ids[part], _part(columns, part))
             row += len(rows)
 
 
@@ -207,9 +233,10 @@ class ParquetSource(TableSource):
         self._file: Any = _checked(path, lambda: pq.ParquetFile(_readable(path), pre_buffer=False))
         self._metadata = self._file.metadata
         super().__init__(path, self._file.schema_arrow, options or ReadOptions())
+
+    def _choose(self, options: ReadOptions) -> None:
+        super()._choose(options)
         self._refuse_bombs()
-        key, kind = self._columns.options.id_column, str(self._columns.id_type)
-        self._texts = [key] if key and "string" in kind else None  # read as a dictionary: rows share their ids
         self._idle_files: list[Any] = []  # for reuse: opening a file with many columns is slow
         self._runs = self._group_runs()
 
@@ -264,7 +291,7 @@ class ParquetSource(TableSource):
             reading: deque[Future[list[Piece]]] = deque()
             for _, groups in runs:
                 rows = sum(self._metadata.row_group(g).num_rows for g in groups)
-                if rows * self._width * 4 > WHOLE_GROUP_BYTES:
+                if rows * self._width * 4 > WHOLE_GROUP_BYTES or self._columns.everything:
                     yield from _drain(reading)
                     for batch in read_ahead(self._batches(groups), depth=1):  # decode while columns become rows
                         yield from self._cut(batch)
@@ -283,13 +310,22 @@ class ParquetSource(TableSource):
             file = self._idle_files.pop()
         except IndexError:
             file = type(self._file)(
-                _readable(self._path), metadata=self._metadata, read_dictionary=self._texts, pre_buffer=False
+                _readable(self._path),
+                metadata=self._metadata,
+                read_dictionary=self._columns.texts or None,
+                pre_buffer=False,
             )
         settings = {"batch_size": self._batch_size, "row_groups": groups, "use_threads": False}
         try:
             yield from valid_batches(self.name, file.iter_batches(columns=self._columns.names, **settings))
         finally:
             self._idle_files.append(file)
+
+
+def _part(columns: Columns | None, part: slice) -> Columns | None:
+    if columns is None:
+        return None
+    return {name: None if values is None else values[part] for name, values in columns.items()}
 
 
 def _drain(reading: deque[Future[list[Piece]]]) -> Iterator[Piece]:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from streamgmm.storage.schema import COUNT, Check, anything, record
 
 Position = dict[str, Any]
 """Where reading resumes, as JSON. ``row`` counts the rows read so far, including bad ones."""
+
+Columns = dict[str, npt.NDArray[Any] | None]
+"""All columns of a chunk; see `Chunk`."""
 
 CHUNK_BYTES = 1 << 22
 
@@ -49,6 +53,9 @@ class Chunk(NamedTuple):
         Rows that were skipped.
     ids : tuple or None, default=None
         The id of each row, if the source has ids.
+    columns : dict or None, default=None
+        All columns by name, in the order of the source: None for a feature, an array of values as they are stored for
+        any other. Only sources that name columns have it, and only if ``ReadOptions.others`` asks for it.
     """
 
     rows: npt.NDArray[Any]
@@ -56,6 +63,7 @@ class Chunk(NamedTuple):
     position: Position
     bad: tuple[BadRow, ...] = ()
     ids: tuple[Any, ...] | None = None
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,8 @@ class ReadOptions:
         Seed of synthetic sources.
     reader : str or None, default=None
         Name under which a broker remembers what this reader has not yet acknowledged; None to read only what arrives.
+    others : bool, default=False
+        Whether chunks also have the columns that are not features; see ``Chunk.columns``.
     """
 
     columns: Sequence[str] | None = None
@@ -87,6 +97,7 @@ class ReadOptions:
     follow: bool = False
     seed: int = 0
     reader: str | None = None
+    others: bool = False
 
     @property
     def names_columns(self) -> bool:
@@ -111,6 +122,8 @@ class Source(ABC):
         Names of the columns of ``Chunk.rows``, if they have names; known once the first chunk was read.
     id_type : pyarrow.DataType or None
         Type of the ids, if the source declares one.
+    column_types : mapping of str to pyarrow.DataType
+        Types of the columns that are not features, if the source declares them and ``ReadOptions.others`` asks.
     factor : float
         Factor to multiply rows of bytes by.
     grows : bool
@@ -120,7 +133,8 @@ class Source(ABC):
     finite : bool
         Whether the source is a file or a folder, which ends and can be read again.
     left_out : list of str
-        Names of columns that are not features because they hold no numbers; known once the first chunk was read.
+        Names of columns that are not features: they hold no numbers or, after ``expect``, the model does not know them.
+        Known once the first chunk was read.
     rereadable : bool
         Whether rows that were read can be read again.
     live : bool
@@ -156,6 +170,7 @@ class Source(ABC):
     skip_bad: bool = False
     feature_names: list[str] | None = None
     id_type: Any = None
+    column_types: Mapping[str, Any] = MappingProxyType({})
     factor: float = 1.0
     grows: bool = False
     seekable: bool = False

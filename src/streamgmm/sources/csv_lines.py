@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from collections import Counter
 from contextlib import suppress
@@ -12,17 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import DataWarning, Remedy, SourceError
-from streamgmm.sources.base import Chunk, Position, ReadOptions
-from streamgmm.sources.line_parser import MISSING_VALUES, LineError, LineParser, has_no_number, is_number, parse_number
+from streamgmm.sources.base import Chunk, Columns, Position, ReadOptions
+from streamgmm.sources.line_parser import (
+    MISSING_VALUES,
+    LineError,
+    LineParser,
+    has_no_number,
+    is_boolean,
+    is_number,
+    parse_number,
+)
 from streamgmm.sources.selection import require_columns
 from streamgmm.sources.separators import decimal_point, find_separator
+from streamgmm.sources.text_columns import Reader, choose_reader, read_as_text
 
 FEW_LINES = 5  # which are parsed faster one by one
 LONGEST_PLAIN = 100_000  # characters of a line that is split without asking how long its fields are
+BOOLEAN = re.compile(rb"(?<![^,]) *(?:([Tt]rue|TRUE)|[Ff]alse|FALSE) *(?![^,\r\n])")
 
 
 class CsvParser(LineParser):
     """Parse lines of CSV. Columns in which the first rows have no number are left out, unless features are chosen.
+
+    So is a first column without a name. True and false are 1 and 0, but text in a column that has other words.
 
     The first line decides what separates columns. Where semicolons do, numbers may have decimal commas.
 
@@ -42,6 +55,11 @@ class CsvParser(LineParser):
         self._id_place: int | None = None
         self._ignores_columns = options.columns is not None  # whether lines may have columns that are not used
         self._knows_numbers = options.columns is not None  # whether it is known which columns hold numbers
+        self._warns_of_index = True
+        self._has_booleans = False  # whether some fields were true or false so far
+        self._blank: set[int] = set()  # places of columns without names and values: lines may end with a separator
+        self._names: list[str] = []  # of all columns, each only once
+        self._readers: dict[int, Reader] = {}  # of columns that are not features, by their place
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._model_features = names
@@ -57,7 +75,7 @@ class CsvParser(LineParser):
         self.heading = names if named else None
         if self.options.id_column is not None:
             self._id_place = self._find(self.options.id_column, names)
-        unique = _make_unique(names)
+        unique = self._names = _make_unique(names)
         places = {n: i for i, n in enumerate(unique)}
         if self.options.columns is not None:
             self._places = [self._find(n, names) for n in self.options.columns]
@@ -65,12 +83,28 @@ class CsvParser(LineParser):
             require_columns(unique, self._model_features, self.source)
             self._places = [places[n] for n in self._model_features]
             self._ignores_columns = len(names) > self._n_fields
+            used = {*self._places, self._id_place}
+            self.left_out = [n for i, n in enumerate(unique) if n and i not in used]
         else:
+            unused = {self._id_place, self._index_place(names), *self._blank}
             left_out = set(self.left_out)
-            self._places = [i for i in range(len(names)) if i != self._id_place and unique[i] not in left_out]
+            self._places = [i for i in range(len(names)) if i not in unused and unique[i] not in left_out]
+            self._ignores_columns = self._ignores_columns or len(names) > self._n_fields
         self.width = len(self._places)
         self.feature_names = [unique[i] for i in self._places] if named else None
         return is_heading
+
+    def _index_place(self, names: list[str]) -> int | None:
+        """Return the place of a first column without a name, where pandas and R write the numbers of rows."""
+        if names[0] or len(names) == 1 or self._id_place == 0:
+            return None
+        if self._warns_of_index:
+            self._warns_of_index = False
+            message = (
+                f"the first column of {self.source} has no name: it is left out, as row numbers that pandas wrote."
+            )
+            warnings.warn(DataWarning(message, Remedy.KEEP_INDEX), stacklevel=2)
+        return 0
 
     def _fits_heading(self, fields: list[str]) -> bool:
         """Return whether the first line is a row of the columns to assume: it has numbers where the model has them."""
@@ -97,27 +131,29 @@ class CsvParser(LineParser):
         return super().chunk(lines, first, position)
 
     def _leave_out_text(self, lines: list[bytes]) -> None:
-        """Leave out columns without a number in any of these lines."""
+        """Leave out columns without a number in any of these lines, and those without names and values."""
         rows = []
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
                 rows.append(self._split(line))
-        rows = [row for row in rows if len(row) == self._n_fields]
-        names = self.feature_names or []
+        rows = [row for row in rows if len(row) == len(self._names)]
+        names, heading = self.feature_names or [], self.heading or self._names
+        self._blank = {i for i in self._places if rows and not heading[i] and not any(row[i].strip() for row in rows)}
         text = {i for i in self._places if has_no_number(self._number(row[i]) for row in rows)}
-        if not text:
+        unused = text | self._blank
+        if not unused:
             return
-        if len(text) == len(self._places):
+        if len(unused) == len(self._places):
             raise SourceError(f"{self.source} has no column of numbers; it has {', '.join(names[:20])}.")
         self.left_out = [n for i, n in zip(self._places, names, strict=True) if i in text]
-        self.feature_names = [n for i, n in zip(self._places, names, strict=True) if i not in text]
-        self._places = [i for i in self._places if i not in text]
+        self.feature_names = [n for i, n in zip(self._places, names, strict=True) if i not in unused]
+        self._places = [i for i in self._places if i not in unused]
         self.width, self._ignores_columns = len(self._places), True
 
     def _is_heading(self, fields: list[str], numbers: list[str]) -> bool:
         """Return whether the first line names columns: something is not a number where a feature should be."""
-        if len(fields) > 2 and fields == numbers:
-            return True  # pandas writes this heading for columns without names
+        if len(fields) > 2 and (fields == numbers or fields == ["", *numbers[:-1]]):
+            return True  # pandas writes these headings for columns without names
         columns = self.options.columns or []
         by_number = self.options.columns is not None and set(columns) <= set(numbers)
         checked = [int(c) for c in columns if by_number] or range(len(fields))
@@ -140,7 +176,7 @@ class CsvParser(LineParser):
 
     @property
     def _n_fields(self) -> int:
-        return len(self._places) + (self._id_place is not None)
+        return len(self._places) + (self._id_place is not None and self._id_place not in self._places)
 
     def parse(self, line: bytes) -> tuple[list[float], Any]:
         fields = self._split(line)
@@ -149,7 +185,7 @@ class CsvParser(LineParser):
             if line.count(b'"') % 2:
                 raise LineError("has a quoted field that does not end on its line; expected one row per line")
             plural = "s" if len(fields) != 1 else ""
-            raise LineError(f"has {len(fields)} column{plural}; expected {self._n_fields}", Remedy.CHOOSE_COLUMNS)
+            raise LineError(f"has {len(fields)} column{plural}; expected {len(self._names)}", Remedy.CHOOSE_COLUMNS)
         key = None if self._id_place is None else fields[self._id_place]
         chosen = [self._number(fields[i]) for i in self._places]
         try:
@@ -158,6 +194,7 @@ class CsvParser(LineParser):
             pass
         names = self.feature_names or self._places
         missing = self.options.missing
+        self._has_booleans = self._has_booleans or any(map(is_boolean, chosen))
         return [parse_number(value, n, missing=missing) for value, n in zip(chosen, names, strict=True)], key
 
     def parse_many(self, lines: list[bytes]) -> npt.NDArray[np.float64] | None:
@@ -169,6 +206,8 @@ class CsvParser(LineParser):
                     return None
                 lines = [line.replace(b",", b".") for line in lines]
             lines = [line.replace(self._separator.encode(), b",") for line in lines]
+        if self._has_booleans:
+            lines = [BOOLEAN.sub(_digit, line) for line in lines]
         if self.arrow is not None and (self._ignores_columns or lines[0].count(b",") + 1 == self._n_fields):
             rows = self.arrow.csv(lines, self._places)
             if rows is not None:
@@ -179,6 +218,24 @@ class CsvParser(LineParser):
             return None
         same_width = self._ignores_columns or all(line.count(b",") + 1 == self._n_fields for line in lines)
         return rows if len(rows) == len(lines) and same_width else None
+
+    def all_columns(self, lines: list[bytes]) -> Columns | None:
+        if self.heading is None:
+            return None
+        rows, columns, features = [self._split(line) for line in lines], Columns(), set(self._places)
+        for place, name in enumerate(self._names):
+            if place in features:
+                columns[name] = None
+                continue
+            fields = [row[place] if place < len(row) else "" for row in rows]
+            if place not in self._readers:
+                known = [self._number(field) for field in fields]
+                self._readers[place] = read_as_text if place == self._id_place else choose_reader(known)
+            read = self._readers[place]
+            if read is not read_as_text:
+                fields = [self._number(field) for field in fields]
+            columns[name] = np.fromiter(map(read, fields), object, len(fields))
+        return columns
 
     def _split(self, line: bytes) -> list[str]:
         text = _decoded(line).rstrip("\r\n")
@@ -195,6 +252,10 @@ class CsvParser(LineParser):
 
     def _is_number(self, field: str) -> bool:
         return is_number(self._number(field)) or not field.strip()
+
+
+def _digit(found: re.Match[bytes]) -> bytes:
+    return b"1" if found[1] else b"0"
 
 
 def _decoded(line: bytes) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from streamgmm.errors import Remedy, SourceError
-from streamgmm.sources.base import Chunk, Position, Source, check_position, start_row
+from streamgmm.sources.base import Chunk, Columns, Position, Source, check_position, start_row
 from streamgmm.sources.remote import File
 from streamgmm.sources.seekable import Blocks, Numbers, Range, SeekableSource
 from streamgmm.sources.selection import select_columns
@@ -38,6 +38,7 @@ class FilesSource(SeekableSource):
     def __init__(self, name: str, files: Sequence[File], open_file: Callable[[File], Source]) -> None:
         self.name, self._files = name, list(files)
         self._expected: tuple[list[str] | None, int] | None = None
+        self._names: list[str] | None = None  # of all columns of the first chunk, if they are wanted
         self._starts: Numbers | None = None  # number of the first row of each file, and of rows in all
         self._child = lru_cache(maxsize=OPEN_FILES)(lambda number: self._open(number, open_file))
         first = self._child(0)
@@ -56,6 +57,7 @@ class FilesSource(SeekableSource):
     def _take_names(self) -> None:
         first = self._child(0)
         self.feature_names, self.left_out = first.feature_names, first.left_out
+        self.column_types = first.column_types
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._expected = names, width
@@ -99,7 +101,17 @@ class FilesSource(SeekableSource):
         if len(rows):
             rows = select_columns(rows, source.feature_names, self.feature_names, source.name)
         bad = tuple(b._replace(row=b.row + before) for b in chunk.bad)
-        return chunk._replace(rows=rows, numbers=chunk.numbers + before, bad=bad)
+        columns = self._same_columns(chunk)
+        return chunk._replace(rows=rows, numbers=chunk.numbers + before, bad=bad, columns=columns)
+
+    def _same_columns(self, chunk: Chunk) -> Columns | None:
+        """Return the columns that the first file has; those that another one lacks are empty."""
+        if chunk.columns is None:
+            return None
+        self._names = self._names or list(chunk.columns)
+        empty, features = np.full(len(chunk.rows), None, object), set(self.feature_names or ())
+        found = {name: chunk.columns.get(name) for name in self._names}
+        return {n: None if n in features else empty if values is None else values for n, values in found.items()}
 
     def row_bytes(self) -> int:
         return self._child(0).row_bytes()

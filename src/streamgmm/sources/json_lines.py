@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.errors import DataWarning, Remedy, SourceError
-from streamgmm.sources.base import Chunk, Position, ReadOptions
+from streamgmm.sources.base import Chunk, Columns, Position, ReadOptions
 from streamgmm.sources.line_parser import LineError, LineParser, has_no_number, parse_number
 from streamgmm.storage.schema import is_unicode
 
@@ -32,11 +32,15 @@ class JsonParser(LineParser):
     def __init__(self, source: str, options: ReadOptions) -> None:
         super().__init__(source, options)
         self._warns_of_others = options.columns is None  # whether to warn of features that are not learned
+        self._warned = False  # of names that the first rows lack
+        self._knows_left_out = True  # if a model is expected, once the first objects are read
+        self._all_names: list[str] | None = None  # of the first objects, if all columns are wanted
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self.width = width
         if names is not None and self.options.columns is None:
             self.feature_names, self._warns_of_others = names, False
+            self._knows_left_out = False
 
     def read_heading(self, line: bytes) -> bool:
         return False
@@ -44,15 +48,15 @@ class JsonParser(LineParser):
     def chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
         if self.feature_names is None:
             self._name_features(lines)
+        elif not self._knows_left_out:
+            known = {*self.feature_names, self.options.id_column}
+            self.left_out = [n for n in dict.fromkeys(n for o in self._objects(lines) for n in o) if n not in known]
+            self._knows_left_out = True
         return super().chunk(lines, first, position)
 
     def _name_features(self, lines: list[bytes]) -> None:
         """Use the names of the first object; of all objects at hand, if values may be missing."""
-        found: list[dict[str, Any]] = []
-        for line in lines:
-            with suppress(LineError):  # reported when the line is parsed
-                value = self.load(line)
-                found += [value] if isinstance(value, dict) and value and all(map(is_unicode, value)) else []
+        found = self._objects(lines)
         if not found:
             return
         if self.options.columns is not None:
@@ -64,6 +68,29 @@ class JsonParser(LineParser):
         self.feature_names = [n for n in names if n not in self.left_out]
         if names and not self.feature_names:
             raise SourceError(f"{self.source} has no column of numbers; it has {', '.join(list(names)[:20])}.")
+
+    def _objects(self, lines: list[bytes]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for line in lines:
+            with suppress(LineError):  # reported when the line is parsed
+                value = self.load(line)
+                found += [value] if isinstance(value, dict) and value and all(map(is_unicode, value)) else []
+        return found
+
+    def all_columns(self, lines: list[bytes]) -> Columns | None:
+        values = [self.load(line) for line in lines]
+        objects = [value if isinstance(value, dict) else {} for value in values]
+        if self._all_names is None:
+            self._all_names = list(dict.fromkeys(name for value in objects for name in value if is_unicode(name)))
+        if not self._all_names or self.feature_names is None:
+            return None  # arrays
+        known = dict.fromkeys([*self._all_names, *self.feature_names])
+        if others := sorted({name for value in objects for name in value} - known.keys()):
+            self._warn_of_others(others)
+        features = set(self.feature_names)
+        return {
+            n: None if n in features else np.fromiter((o.get(n) for o in objects), object, len(objects)) for n in known
+        }
 
     def load(self, line: bytes) -> Any:
         """Return the value of a line; raise ``LineError`` if it is not JSON.
@@ -101,7 +128,7 @@ class JsonParser(LineParser):
     def _parse_object(self, value: dict[str, Any]) -> tuple[list[float], Any]:
         names, key, missing = self.feature_names or [], self.options.id_column, self.options.missing
         if self._warns_of_others and len(value) - sum(n in value for n in (key, *self.left_out)) > len(names):
-            self._warn_of_others(value)
+            self._warn_of_others(sorted(value.keys() - {*names, *self.left_out, key}), Remedy.CHOOSE_COLUMNS)
         if names and not any(n in value for n in names):
             raise LineError(f"has none of the features {', '.join(map(repr, names[:3]))}", Remedy.CHOOSE_COLUMNS)
         if not missing and (absent := [n for n in names if n not in value]):
@@ -116,16 +143,13 @@ class JsonParser(LineParser):
         chosen = others if columns is None else [_item(value, c) for c in columns]
         return [parse_number(v, i, missing=self.options.missing) for i, v in enumerate(chosen)], row_id
 
-    def _warn_of_others(self, value: dict[str, Any]) -> None:
-        others = sorted(value.keys() - {*(self.feature_names or []), *self.left_out, self.options.id_column})
-        self._warns_of_others = False
-        warnings.warn(
-            DataWarning(
-                f"some rows of {self.source} have {others[0]!r}, which the first rows lack; it is ignored.",
-                Remedy.CHOOSE_COLUMNS,
-            ),
-            stacklevel=2,
-        )
+    def _warn_of_others(self, others: list[str], *remedies: Remedy) -> None:
+        """Warn of names that the first rows lack, unless that was done before."""
+        if self._warned:
+            return
+        self._warns_of_others, self._warned = False, True
+        message = f"some rows of {self.source} have {others[0]!r}, which the first rows lack; it is ignored."
+        warnings.warn(DataWarning(message, *remedies), stacklevel=2)
 
 
 def _item(values: list[Any], number: str) -> Any:

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.arrow_lines import ArrowLines, arrow_lines
-from streamgmm.sources.base import BadRow, Chunk, Position, ReadOptions
+from streamgmm.sources.base import BadRow, Chunk, Columns, Position, ReadOptions
 
 MISSING_VALUES = ("", "NA", "N/A", "null", "NULL", "None", "?")
+BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 
 
 class LineError(Exception):
@@ -111,6 +112,16 @@ class LineParser(ABC):
         """
         return None
 
+    def all_columns(self, lines: list[bytes]) -> Columns | None:
+        """Return all columns of lines that are rows; None if columns have no names. See ``Chunk.columns``.
+
+        Parameters
+        ----------
+        lines : list of bytes
+            The lines.
+        """
+        return None
+
     def chunk(self, lines: list[bytes], first: int, position: Position) -> Chunk:
         """Parse lines into a chunk. Blank lines count as rows but are neither rows nor bad.
 
@@ -126,7 +137,7 @@ class LineParser(ABC):
         numbers = np.arange(first, first + len(lines))
         if self.options.id_column is None and (rows := self.parse_many(lines)) is not None:
             self.width = rows.shape[1]
-            return Chunk(rows, numbers, position)
+            return Chunk(rows, numbers, position, columns=self._columns(lines))
         values, ids, good, bad = [], [], [], []
         for i, line in enumerate(lines):
             try:
@@ -144,7 +155,11 @@ class LineParser(ABC):
             good.append(i)
         rows = np.array(values, dtype=np.float64).reshape(len(values), self.width or 0)
         numbers = numbers if len(good) == len(lines) else numbers[good]
-        return Chunk(rows, numbers, position, tuple(bad), None if self.options.id_column is None else tuple(ids))
+        known = None if self.options.id_column is None else tuple(ids)
+        return Chunk(rows, numbers, position, tuple(bad), known, self._columns([lines[i] for i in good]))
+
+    def _columns(self, lines: list[bytes]) -> Columns | None:
+        return self.all_columns(lines) if self.options.others and lines else None
 
     def _parse_same_width(self, line: bytes) -> tuple[list[float], Any]:
         features, key = self.parse(line)
@@ -155,7 +170,7 @@ class LineParser(ABC):
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value that is not missing is a number.
+    """Return whether a value that is not missing is a number, or true or false.
 
     Parameters
     ----------
@@ -163,25 +178,42 @@ def is_number(value: Any) -> bool:
         Text, or a JSON value.
     """
     try:
-        return not isinstance(value, bool) and float(value) is not None
+        return is_boolean(value) or float(value) is not None
     except (TypeError, ValueError, OverflowError):
         return False
 
 
+def is_boolean(value: Any) -> bool:
+    """Return whether a value is true or false.
+
+    Parameters
+    ----------
+    value : object
+        Text, or a JSON value.
+    """
+    return isinstance(value, bool) or (isinstance(value, str) and value.strip() in BOOLEANS)
+
+
 def has_no_number(values: Iterable[Any]) -> bool:
-    """Return whether values are known, and none of them is a number.
+    """Return whether values are known, and none of them is a number. True and false among other words are words, too.
 
     Parameters
     ----------
     values : iterable
         The first values of a column, some of which may be missing.
+
+    Examples
+    --------
+    >>> has_no_number(["true", "false"]), has_no_number(["true", "perhaps"]), has_no_number(["low", "5"])
+    (False, True, False)
     """
     known = [v for v in values if v is not None and not (isinstance(v, str) and v.strip() in MISSING_VALUES)]
-    return bool(known) and not any(map(is_number, known))
+    words = [v for v in known if is_boolean(v) or not is_number(v)]
+    return bool(known) and len(words) == len(known) and not all(map(is_boolean, known))
 
 
 def parse_number(value: Any, column: object, *, missing: bool) -> float:
-    """Return a value as a float; raise ``LineError`` if it is not a number.
+    """Return a value as a float, 1 for true and 0 for false; raise ``LineError`` if it is not a number.
 
     Parameters
     ----------
@@ -197,8 +229,10 @@ def parse_number(value: Any, column: object, *, missing: bool) -> float:
     if isinstance(value, list | dict):  # not quoted: it may be nested too deeply to print
         kind = "an array" if isinstance(value, list) else "an object"
         raise LineError(f"has {kind} in column {column}; expected a number", Remedy.CHOOSE_COLUMNS)
-    if isinstance(value, bool) or value is None or (isinstance(value, str) and value in MISSING_VALUES):
+    if value is None or (isinstance(value, str) and value in MISSING_VALUES):
         raise LineError(f"has no number in column {column}", Remedy.ALLOW_MISSING, Remedy.CHOOSE_COLUMNS)
+    if is_boolean(value):
+        return float(BOOLEANS[value.strip()] if isinstance(value, str) else value)
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

@@ -103,4 +103,7 @@ def drop_rows(chunk: Chunk, dropped: npt.NDArray[np.bool_], bad: Sequence[BadRow
     """
     ids = None if chunk.ids is None else tuple(i for i, drop in zip(chunk.ids, dropped, strict=True) if not drop)
     rows, numbers = chunk.rows[~dropped], chunk.numbers[~dropped]
-    return chunk._replace(rows=rows, numbers=numbers, bad=(*chunk.bad, *bad), ids=ids)
+    columns = chunk.columns
+    if columns is not None:
+        columns = {name: None if values is None else values[~dropped] for name, values in columns.items()}
+    return chunk._replace(rows=rows, numbers=numbers, bad=(*chunk.bad, *bad), ids=ids, columns=columns)
