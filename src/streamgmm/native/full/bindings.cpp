@@ -1,6 +1,8 @@
 // The full kind in Python: arrays are checked when their structs are made; here they only have to fit together.
 #include "bindings.h"
 
+#include <algorithm>
+
 #include "../dispatch.h"
 #include "../shared/coupled_bindings.h"
 
@@ -61,13 +63,35 @@ template <class T> struct FullMomentArrays {
 };
 
 // The work space of steps, attached to a kind.
-template <class T> struct FullWorkspace : BatchWorkspace<T> {
-    FullWorkspace(Full<T> &kind, std::size_t size)
+template <class T> class FullWorkspace : public BatchWorkspace<T> {
+    std::vector<Waiting<T>> waiting;
+    std::unique_ptr<T[]> deviations, samples;
+    std::unique_ptr<float[]> panels, deviations32;
+    std::unique_ptr<double[]> bounds;
+
+    // Looking ahead takes copies of all factors: few steps, or steps with few features, do not repay that.
+    void attach(Ahead<T> &ahead, const Full<T> &kind) {
+        const std::size_t k = kind.components, lines = (kind.features + ahead_lanes - 1) / ahead_lanes;
+        ahead.panels = aligned(panels, k * lines * (lines + 1) / 2 * ahead_lanes * ahead_lanes);
+        ahead.samples = aligned(samples, ahead_rows * kind.stride);
+        std::fill_n(ahead.samples, ahead_rows * kind.stride, T(0));
+        ahead.away = aligned(deviations32, ahead_rows * kind.stride);
+        ahead.sizes = aligned(bounds, (2 + ahead_rows) * k);
+        ahead.drifts = ahead.sizes + k, ahead.lengths = ahead.drifts + k;
+    }
+
+  public:
+    FullWorkspace(Full<T> &kind, std::size_t size, std::size_t steps = 0)
         : BatchWorkspace<T>(kind.components, kind.stride, size,
-                            (3 * kind.features + 12) * kind.stride + 9 * kind.components) {
+                            (3 * kind.features + 12) * kind.stride + 9 * kind.components),
+          waiting(kind.components) {
         kind.away = this->away, kind.room = this->room;
         kind.partial = kind.room + (3 * kind.features + 12) * kind.stride;
         kind.halved = kind.partial + 8 * kind.components;
+        kind.waiting = waiting.data();
+        T *at = aligned(deviations, kind.components * waiting_most * kind.stride);
+        for (Waiting<T> &own : waiting) own.away = at, at += waiting_most * kind.stride;
+        if (size == 1 && steps >= 2 * ahead_rows && kind.features >= 2 * ahead_lanes) attach(kind.ahead, kind);
     }
 };
 

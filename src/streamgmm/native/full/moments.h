@@ -7,28 +7,55 @@ namespace {
 
 template <class T> inline void begin(Full<T> &, std::size_t, const Limits &) {}
 
-// [E36] Moves mean and covariance by one sample: S' = (1 - r)(S + r a a'). The lower triangle of S waits until all
-// steps are done: half of the memory that a step touches.  IN x[stride]; INOUT m.
+// Rows [i, i + H) of a covariance, from the diagonal on, after all samples that wait, one after the other.  INOUT m.
+template <std::size_t H, class T> inline void move_rows(const Full<T> &m, std::size_t k, std::size_t i) {
+    using V = typename Lanes<T>::vector;
+    const Waiting<T> &own = m.waiting[k];
+    T *rows = m.covariances + (k * m.features + i) * m.stride, moves[waiting_most * H];
+    for (std::size_t n = 0; n < own.count; ++n)
+        for (std::size_t r = 0; r < H; ++r) moves[n * H + r] = own.moves[n] * own.away[n * m.stride + i + r];
+    for (std::size_t d = i / line_lanes<T> * line_lanes<T>; d < m.stride; d += vector_lanes<T>) {
+        V v[H];
+        UNROLLED_FOR (std::size_t r = 0; r < H; ++r) v[r] = load_vector(rows + r * m.stride + d);
+        for (std::size_t n = 0; n < own.count; ++n) {
+            const V away = load_vector(own.away + n * m.stride + d);
+            UNROLLED_FOR (std::size_t r = 0; r < H; ++r) v[r] = own.stays[n] * v[r] + moves[n * H + r] * away;
+        }
+        UNROLLED_FOR (std::size_t r = 0; r < H; ++r) store_vector(rows + r * m.stride + d, v[r]);
+    }
+}
+
+// [E36] S' = (1 - r)(S + r a a') for each sample that waits. The lower triangle of S waits until all steps are done.
+// INOUT m.
+template <class T> inline void move_covariance(Full<T> &m, std::size_t k) {
+    if (m.waiting[k].count == 0) return;
+    std::size_t i = 0;
+    for (; i + 4 <= m.features; i += 4) move_rows<4>(m, k, i);
+    for (; i < m.features; ++i) move_rows<1>(m, k, i);
+    m.waiting[k].count = 0;
+    m.halved[k] = 1;
+}
+
+// [E36] Moves a mean by one sample, and lets the covariance wait: it moves by several samples at once, or it would be
+// read from memory for each of them.  IN x[stride]; INOUT m.
 template <class T>
 inline void move_by_one(Full<T> &m, std::size_t k, const T *x, double r, bool means_only, const Limits &limits) {
-    T *mean = m.own_means + k * m.stride, *away = m.away;
+    Waiting<T> &own = m.waiting[k];
+    T *mean = m.own_means + k * m.stride, *away = own.away + own.count * m.stride;
     deviate(x, mean, m.stride, away);
     for (std::size_t d = 0; d < m.stride; ++d) mean[d] += T(r) * away[d];
+    drift(m, k, r, total_of(m.partial + k * block_rows));
     if (means_only) return;
-    const T farthest = T(__builtin_sqrt(limits.most)), stays = T(1 - r), moves = T(r * (1 - r));
+    const T farthest = T(__builtin_sqrt(limits.most));
     for (std::size_t d = 0; d < m.stride; ++d) away[d] = limited(away[d], farthest);
-    m.halved[k] = 1;
-    for (std::size_t i = 0; i < m.features; ++i) {
-        T *row = m.covariances + (k * m.features + i) * m.stride;
-        const T own = moves * away[i];
-        for (std::size_t d = i / line_lanes<T> * line_lanes<T>; d < m.stride; ++d)
-            row[d] = stays * row[d] + own * away[d];
-    }
+    own.stays[own.count] = T(1 - r), own.moves[own.count] = T(r * (1 - r));
+    if (++own.count == waiting_most) move_covariance(m, k);
 }
 
 // Makes covariances symmetric of which only the upper triangles have moved.  INOUT m.
 template <class T> inline void complete(Full<T> &m) {
     for (std::size_t k = 0; k < m.components; ++k) {
+        move_covariance(m, k);
         T *rows = m.covariances + k * m.features * m.stride;
         for (std::size_t i = 0; m.halved[k] != 0 && i < m.features; ++i)
             for (std::size_t j = 0; j < i; ++j) rows[i * m.stride + j] = rows[j * m.stride + i];
@@ -68,6 +95,7 @@ inline void add_products(const Full<T> &m, std::size_t k, const Batch<T> &b, std
 template <class T>
 inline void move(Full<T> &m, std::size_t k, const Batch<T> &b, double r, bool means_only, const Limits &limits) {
     if (b.size == 1 && !b.has_gaps[0]) return move_by_one(m, k, b.samples, r, means_only, limits);
+    move_covariance(m, k);
     const std::size_t d = m.features;
     // behind what `condition` uses
     double *first = m.room + 3 * m.stride, *away = first + m.stride, *second = m.room + 5 * m.stride + 2 * d * d;
@@ -89,42 +117,51 @@ inline void move(Full<T> &m, std::size_t k, const Batch<T> &b, double r, bool me
         }
 }
 
+// The matrix root_i S_ij root_j + δ_ij more_i, in vectors.
+template <class T> struct Scaled {
+    const T *rows;
+    std::size_t stride;
+    const double *roots, *more;
+
+    Doubles operator()(std::size_t i, std::size_t j) const {
+        return roots[i] * load_doubles(rows + i * stride + j) * load_vector(roots + j);
+    }
+};
+
 // [E36] The factor of the precision of a component from its covariance and the prior.  INOUT m.
 template <class T> inline void settle(Full<T> &m, std::size_t k, const Limits &limits) {
+    move_covariance(m, k);
     const std::size_t d = m.features;
-    double *a = m.room + 5 * m.stride, *w = a + d * m.stride, *roots = m.room, *own = roots + m.stride;
+    double *u = m.room + 5 * m.stride, *w = u + d * m.stride, *roots = m.room, *own = roots + m.stride;
     for (std::size_t i = 0; i < m.stride; ++i) {
         const Blended<T> with = i < d ? blended(m, k, i, limits) : Blended<T>{0, 1};
         roots[i] = with.root;
         own[i] = with.own > limits.least ? with.own : limits.least;
     }
-    for (std::size_t i = 0; i < d; ++i) {
-        const T *row = m.covariances + (k * d + i) * m.stride;
-        for (std::size_t j = i / line_lanes<T> * line_lanes<T>; j < m.stride; ++j)
-            a[i * m.stride + j] = roots[i] * double(row[j]) * roots[j];
-        a[i * (m.stride + 1)] += own[i];
-    }
-    factorise(a, d, m.stride, limits.least);
+    const Scaled<T> blend = {m.covariances + k * d * m.stride, m.stride, roots, own};
     T *factor = m.factors + k * d * m.stride;
     if constexpr (sizeof(T) == sizeof(double)) {
-        invert(a, d, m.stride, factor);
+        invert_factor(blend, d, m.stride, limits.least, u, factor);
     } else {
-        invert(a, d, m.stride, w);
+        invert_factor(blend, d, m.stride, limits.least, u, w);
         for (std::size_t i = 0; i < d * m.stride; ++i) factor[i] = T(w[i]);
     }
     refresh(m, k);
+    if (m.ahead.panels) m.ahead.drifts[k] = HUGE_VAL; // what is known of F is no longer true
 }
 
 // Statistics lead to triangular factors, whatever form those to start from have.  INOUT m.
 template <class T> inline void start_steps(Full<T> &m) {
     m.lower = all_lower(m);
-    for (std::size_t k = 0; k < m.components; ++k) m.halved[k] = 0;
+    for (std::size_t k = 0; k < m.components; ++k) m.halved[k] = m.waiting[k].count = 0;
 }
 
 template <class T>
 void natural_steps_full(Full<T> m, Input<T> x, std::size_t steps, Filter g, NaturalStep step, Batch<T> b,
                         Report report) {
     start_steps(m);
+    if (!m.lower || !g.identity || step.scan_all || b.size > 1 || x.gaps) m.ahead.panels = nullptr;
+    for (std::size_t k = 0; m.ahead.panels && k < m.components; ++k) m.ahead.drifts[k] = HUGE_VAL;
     natural_steps_of(FullKind<T>{m}, x, steps, g, step, b, report);
     complete(m);
 }

@@ -5,6 +5,9 @@
 
 namespace {
 
+// Of this namespace, so that the steps find the functions here.
+template <class T> struct FullKind : Full<T> {};
+
 constexpr std::size_t line_bytes =
     64; // products are summed in lines of 64 bytes: half a pack wastes less of a triangle
 template <class T> constexpr std::size_t line_lanes = line_bytes / sizeof(T);

@@ -3,12 +3,9 @@
 #include <cmath>
 
 #include "../shared/stepping.h"
-#include "projecting.h"
+#include "ahead.h"
 
 namespace {
-
-// Of this namespace, so that the steps find the functions here.
-template <class T> struct FullKind : Full<T> {};
 
 template <class T> inline bool is_lower(const Full<T> &m, std::size_t k) {
     for (std::size_t i = 0; i < m.features; ++i)
@@ -147,17 +144,16 @@ template <class T> inline std::size_t score_near(const FullKind<T> &m, Batch<T> 
         rows += last - first;
         return b.scores[k] = score_at(m, b, k, total_of(sums));
     };
-    auto finish = [&](std::size_t k) {
-        for (std::size_t first = stage; first < m.features && b.scores[k] >= best - reach; first += stage)
-            look(k, first, m.features - first < stage ? m.features : first + stage);
-    };
-    for (std::size_t k = 0; k < m.components; ++k) look(k, 0, stage);
+    auto start = [&](std::size_t k) { return is_known(m, k) ? 0 : stage; };
+    for (std::size_t k = 0; k < m.components; ++k)
+        start(k) == 0 ? b.scores[k] = score_at(m, b, k, least_distance(m, k)) : look(k, 0, stage);
     const std::size_t promising = argmax(b.scores, m.components);
-    finish(promising);
+    if (start(promising) < m.features) look(promising, start(promising), m.features);
     best = b.scores[promising];
     for (std::size_t k = 0; k < m.components; ++k) {
         if (k == promising) continue;
-        finish(k);
+        for (std::size_t first = start(k); first < m.features && b.scores[k] >= best - reach; first += stage)
+            look(k, first, m.features - first < stage ? m.features : first + stage);
         if (b.scores[k] < best - reach) b.scores[k] = -HUGE_VAL;
         best = b.scores[k] > best ? b.scores[k] : best;
     }

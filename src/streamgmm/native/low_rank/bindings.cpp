@@ -84,7 +84,7 @@ template <class T> struct LowRankMomentArrays {
 
 // The work space of steps, attached to a kind.
 template <class T> struct LowRankWorkspace : BatchWorkspace<T> {
-    LowRankWorkspace(LowRank<T> &kind, std::size_t size)
+    LowRankWorkspace(LowRank<T> &kind, std::size_t size, std::size_t = 0)
         : BatchWorkspace<T>(kind.components, kind.stride, size,
                             (kind.rank + 4) * kind.stride + 8 * kind.rank * (kind.rank + 1)) {
         kind.away = this->away, kind.room = this->room;

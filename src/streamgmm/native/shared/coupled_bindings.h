@@ -22,7 +22,7 @@ void natural_steps(const typename Kind::Arrays &m, const typename Kind::Moments 
     require(kind.own_means == kind.means, "the natural rule needs the model's own means as those of its statistics");
     const Report &out = report.for_steps(samples.steps, kind.components);
     LoopRuns running;
-    typename Kind::Workspace work(kind, samples.batch_size);
+    typename Kind::Workspace work(kind, samples.batch_size, samples.steps);
     Kind::loops().natural_steps(kind, samples.input, samples.steps, g, step, work.batch, out);
 }
 

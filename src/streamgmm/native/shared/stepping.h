@@ -35,6 +35,10 @@ template <class T, class Kind> inline std::size_t score_near(const Kind &kind, B
     return kind.components * kind.stride;
 }
 
+// What a kind may do before the step that takes row t.
+template <class T, class Kind>
+inline void look_ahead(Kind &, const Input<T> &, std::size_t, std::size_t, const Report &) {}
+
 // Scores of a step of which only the best count: with early abandoning, where that may be.  IN kind, g; INOUT b.
 template <class T, class Kind>
 inline void score_best(const Kind &kind, const Filter &g, bool scan_all, bool soft, Batch<T> &b, const Report &report) {
@@ -110,6 +114,7 @@ void natural_steps_of(Kind kind, Input<T> x, std::size_t steps, Filter g, Natura
     softmax(kind.logits, kind.components, b.weights, b.log_weights);
     for (std::size_t t = 0; t < steps; ++t) {
         take_batch(x, t * b.size, kind, b);
+        look_ahead(kind, x, t, steps, report);
         score_best(kind, g, step.scan_all, step.soft, b, report);
         weigh(kind, x, g, step.soft, t, b, report);
         for (std::size_t k = 0; k < kind.components; ++k) {

@@ -9,70 +9,67 @@ using Doubles = Lanes<double>::vector;
 constexpr std::size_t tile_height = 4;
 constexpr std::size_t tile_vectors = STREAMGMM_WIDTH == 16 ? 2 : 3;
 
-// H rows of a tile and what makes its diagonal block triangular.
-template <std::size_t H> struct Corner {
-    double above[H][H]; // U, above its diagonal
-    double share[H];    // 1 / diagonal of U
-    double root[H];     // diagonal of U
+// Zeros about a one.
+struct Unit {
+    double numbers[2 * vector_lanes<double>] = {};
+    constexpr Unit() { numbers[vector_lanes<double>] = 1; }
 };
+constexpr Unit unit;
 
-// IN rows[H, apart]: rows of U from the diagonal element of the first on; OUT corner.
-template <std::size_t H> inline void read_corner(const double *rows, std::size_t apart, Corner<H> &corner) {
-    for (std::size_t r = 0; r < H; ++r) {
-        for (std::size_t q = 0; q < r; ++q) corner.above[q][r] = rows[q * apart + r];
-        corner.share[r] = 1 / rows[r * apart + r];
-    }
-}
-
-// The corner of H rows from which all earlier rows are subtracted; pivots count as at least `least`.
-//  IN rows[H, apart], from the diagonal element of the first on; OUT corner.
-template <std::size_t H>
-inline void factorise_corner(const double *rows, std::size_t apart, double least, Corner<H> &corner) {
-    double a[H][H];
-    for (std::size_t r = 0; r < H; ++r)
-        for (std::size_t c = r; c < H; ++c) a[r][c] = rows[r * apart + c];
-    UNROLLED_FOR (std::size_t r = 0; r < H; ++r) {
-        const double pivot = a[r][r] > least ? a[r][r] : least; // also for NaN
-        const double inverse = 1 / pivot;                       // the next pivot waits for this, but not for the root
-        corner.root[r] = __builtin_sqrt(pivot);
-        corner.share[r] = corner.root[r] * inverse;
-        for (std::size_t c = r + 1; c < H; ++c) corner.above[r][c] = a[r][c] * corner.share[r];
-        for (std::size_t q = r + 1; q < H; ++q)
-            for (std::size_t c = q; c < H; ++c) a[q][c] -= a[r][q] * inverse * a[r][c];
-    }
+// A vector with a one at this place, and zeros elsewhere.
+inline Doubles unit_at(std::size_t place) {
+    constexpr std::size_t lanes = vector_lanes<double>;
+    return place < lanes ? load_vector(unit.numbers + lanes - place) : Doubles{};
 }
 
 // A tile of H rows and V vectors.
 template <std::size_t H, std::size_t V> struct Tile {
+    static constexpr std::size_t lanes = vector_lanes<double>, width = V;
     Doubles v[H][V];
 
-    void load(const double *from, std::size_t apart) {
+    // IN matrix: gives vectors by row and first column.
+    template <class Matrix> void load(const Matrix &matrix, std::size_t row, std::size_t column) {
         UNROLLED_FOR (std::size_t r = 0; r < H; ++r)
-            UNROLLED_FOR (std::size_t c = 0; c < V; ++c)
-                v[r][c] = load_vector(from + r * apart + c * vector_lanes<double>);
+            UNROLLED_FOR (std::size_t c = 0; c < V; ++c) v[r][c] = matrix(row + r, column + c * lanes);
     }
 
     void store(double *to, std::size_t apart) const {
         UNROLLED_FOR (std::size_t r = 0; r < H; ++r)
-            UNROLLED_FOR (std::size_t c = 0; c < V; ++c)
-                store_vector(to + r * apart + c * vector_lanes<double>, v[r][c]);
+            UNROLLED_FOR (std::size_t c = 0; c < V; ++c) store_vector(to + r * apart + c * lanes, v[r][c]);
     }
 
-    // Subtracts the product of `count` columns of H numbers with as many rows.  IN left, right [count, apart].
+    // Zeros, and ones on the diagonal that begins in column `first` of the first row.
+    void set_unit(std::size_t first) {
+        UNROLLED_FOR (std::size_t r = 0; r < H; ++r)
+            UNROLLED_FOR (std::size_t c = 0; c < V; ++c) v[r][c] = unit_at(first + r - c * lanes);
+    }
+
+    // Subtracts the product of `count` columns of H numbers with as many rows, of which the first N vectors count.
+    // IN left, right [count, apart].
+    template <std::size_t N>
     void subtract(const double *left, const double *right, std::size_t count, std::size_t apart) {
         for (std::size_t p = 0; p < count; ++p, left += apart, right += apart) {
-            Doubles row[V];
-            UNROLLED_FOR (std::size_t c = 0; c < V; ++c) row[c] = load_vector(right + c * vector_lanes<double>);
+            Doubles row[N];
+            UNROLLED_FOR (std::size_t c = 0; c < N; ++c) row[c] = load_vector(right + c * lanes);
             UNROLLED_FOR (std::size_t r = 0; r < H; ++r)
-                UNROLLED_FOR (std::size_t c = 0; c < V; ++c) v[r][c] -= left[r] * row[c];
+                UNROLLED_FOR (std::size_t c = 0; c < N; ++c) v[r][c] -= left[r] * row[c];
         }
     }
 
-    void solve(const Corner<H> &corner) {
+    // The same with rows of a lower triangle that begin at its diagonal.
+    template <std::size_t N = 1>
+    void subtract_lower(const double *left, const double *right, std::size_t count, std::size_t apart) {
+        const std::size_t some = N == V || count < lanes ? count : lanes;
+        subtract<N>(left, right, some, apart);
+        if constexpr (N < V) subtract_lower<N + 1>(left + some * apart, right + some * apart, count - some, apart);
+    }
+
+    // IN u: rows of U from the diagonal element of the first on, share[H]: 1 / diagonal of U.
+    void solve(const double *u, std::size_t apart, const double *share) {
         UNROLLED_FOR (std::size_t r = 0; r < H; ++r) {
             UNROLLED_FOR (std::size_t q = 0; q < r; ++q)
-                UNROLLED_FOR (std::size_t c = 0; c < V; ++c) v[r][c] -= corner.above[q][r] * v[q][c];
-            UNROLLED_FOR (std::size_t c = 0; c < V; ++c) v[r][c] *= corner.share[r];
+                UNROLLED_FOR (std::size_t c = 0; c < V; ++c) v[r][c] -= u[q * apart + r] * v[q][c];
+            UNROLLED_FOR (std::size_t c = 0; c < V; ++c) v[r][c] *= share[r];
         }
     }
 };
@@ -85,65 +82,88 @@ template <std::size_t H, class Take> inline void each_tile(std::size_t start, st
     for (; c < stop; c += lanes) take(Tile<H, 1>(), c);
 }
 
-// Rows [j, j + H) of U.  INOUT a.
-template <std::size_t H>
-inline void factorise_rows(double *a, std::size_t n, std::size_t apart, std::size_t j, double least) {
-    constexpr std::size_t lanes = vector_lanes<double>;
-    Corner<H> corner;
-    bool first = true;
-    auto take = [&](auto tile, std::size_t c) {
-        double *rows = a + j * apart + c;
-        tile.load(rows, apart);
-        tile.subtract(a + j, a + c, j, apart);
-        if (first) { // it holds the corner
-            tile.store(rows, apart);
-            factorise_corner<H>(a + j * apart + j, apart, least, corner);
-            tile.solve(corner);
-            tile.store(rows, apart);
-            for (std::size_t r = 0; r < H; ++r) a[(j + r) * (apart + 1)] = corner.root[r];
-            first = false;
-            return;
+// Rows [j, j + H) of U as far as the tile that holds their diagonal; pivots count as at least `least`.
+// IN matrix; INOUT u; OUT share[H]: 1 / diagonal of U.
+template <std::size_t H, class Matrix>
+inline void factorise_first(const Matrix &matrix, double *u, std::size_t apart, std::size_t j, double least,
+                            double *share) {
+    constexpr std::size_t lanes = vector_lanes<double>, V = (H + lanes - 1) / lanes;
+    static_assert(lanes % H == 0 || H % lanes == 0, "the diagonal must be within the tile");
+    const std::size_t c = j / lanes * lanes;
+    Tile<H, V> tile;
+    double *rows = u + j * apart + c, *own = u + j * apart + j;
+    tile.load(matrix, j, c);
+    UNROLLED_FOR (std::size_t r = 0; r < H; ++r)
+        UNROLLED_FOR (std::size_t i = 0; i < V; ++i)
+            tile.v[r][i] += matrix.more[j + r] * unit_at(j + r - c - i * lanes);
+    tile.template subtract<V>(u + j, u + c, j, apart);
+    UNROLLED_FOR (std::size_t r = 0; r < H; ++r) {
+        UNROLLED_FOR (std::size_t i = 0; i < V; ++i) store_vector(rows + r * apart + i * lanes, tile.v[r][i]);
+        const double found = own[r * apart + r], pivot = found > least ? found : least; // also for NaN
+        const double inverse = 1 / pivot; // the next pivot waits for this, but not for the root
+        UNROLLED_FOR (std::size_t q = r + 1; q < H; ++q) {
+            const double factor = own[r * apart + q] * inverse;
+            UNROLLED_FOR (std::size_t i = 0; i < V; ++i) tile.v[q][i] -= factor * tile.v[r][i];
         }
-        tile.solve(corner);
-        tile.store(rows, apart);
-    };
-    const std::size_t start = j / lanes * lanes, stop = (n + lanes - 1) / lanes * lanes;
-    constexpr std::size_t whole = (H + lanes - 1) / lanes; // vectors of the corner
-    static_assert(lanes % H == 0 || H % lanes == 0, "a corner must be within its tile");
-    take(Tile<H, whole>(), start);
-    each_tile<H>(start + whole * lanes, stop, take);
-}
-
-// Replaces the upper triangle of a symmetric matrix A by U with A = U'U; pivots count as at least `least`. What is
-// below the diagonal is lost.  INOUT a[n, apart]; apart is a whole number of packs.
-inline void factorise(double *a, std::size_t n, std::size_t apart, double least) {
-    std::size_t j = 0;
-    for (; j + tile_height <= n; j += tile_height) factorise_rows<tile_height>(a, n, apart, j, least);
-    for (; j < n; ++j) factorise_rows<1>(a, n, apart, j, least);
-}
-
-// Rows [i, i + H) of the inverse of U'.  IN u; INOUT w.
-template <std::size_t H> inline void invert_rows(const double *u, std::size_t apart, std::size_t i, double *w) {
-    constexpr std::size_t lanes = vector_lanes<double>;
-    Corner<H> corner;
-    read_corner<H>(u + i * apart + i, apart, corner);
-    for (std::size_t r = 0; r < H; ++r) {
-        for (std::size_t c = 0; c < apart; ++c) w[(i + r) * apart + c] = 0;
-        w[(i + r) * (apart + 1)] = 1;
+        const double root = __builtin_sqrt(pivot);
+        share[r] = root * inverse;
+        UNROLLED_FOR (std::size_t i = 0; i < V; ++i)
+            store_vector(rows + r * apart + i * lanes, share[r] * tile.v[r][i]);
+        own[r * apart + r] = root;
     }
-    each_tile<H>(0, (i + H + lanes - 1) / lanes * lanes, [&](auto tile, std::size_t c) {
-        tile.load(w + i * apart + c, apart);
-        if (c < i) tile.subtract(u + c * apart + i, w + c * apart + c, i - c, apart);
-        tile.solve(corner);
-        tile.store(w + i * apart + c, apart);
+}
+
+// The other columns of rows [j, j + H) of U.  IN matrix, share[H]; INOUT u.
+template <std::size_t H, class Matrix>
+inline void factorise_others(const Matrix &matrix, double *u, std::size_t n, std::size_t apart, std::size_t j,
+                             const double *share) {
+    constexpr std::size_t lanes = vector_lanes<double>;
+    const std::size_t start = (j + H + lanes - 1) / lanes * lanes, stop = (n + lanes - 1) / lanes * lanes;
+    each_tile<H>(start, stop, [&](auto tile, std::size_t c) {
+        tile.load(matrix, j, c);
+        tile.template subtract<tile.width>(u + j, u + c, j, apart);
+        tile.solve(u + j * apart + j, apart, share);
+        tile.store(u + j * apart + c, apart);
     });
 }
 
-// The inverse of U', which is lower triangular.  IN u[n, apart], upper; OUT w[n, apart], lower, zeros above.
-inline void invert(const double *u, std::size_t n, std::size_t apart, double *w) {
-    std::size_t i = 0;
-    for (; i + tile_height <= n; i += tile_height) invert_rows<tile_height>(u, apart, i, w);
-    for (; i < n; ++i) invert_rows<1>(u, apart, i, w);
+// Rows [i, i + H) of the inverse of U'.  IN u, share[H]; INOUT w.
+template <std::size_t H>
+inline void invert_rows(const double *u, std::size_t apart, std::size_t i, const double *share, double *w) {
+    constexpr std::size_t lanes = vector_lanes<double>;
+    const std::size_t stop = (i + H + lanes - 1) / lanes * lanes;
+    each_tile<H>(0, stop, [&](auto tile, std::size_t c) {
+        tile.set_unit(i - c);
+        if (c < i) tile.subtract_lower(u + c * apart + i, w + c * apart + c, i - c, apart);
+        tile.solve(u + i * apart + i, apart, share);
+        tile.store(w + i * apart + c, apart);
+    });
+    for (std::size_t r = i; r < i + H; ++r)
+        for (std::size_t c = stop; c < apart; ++c) w[r * apart + c] = 0;
+}
+
+// The inverse of U', which is lower triangular, where A = U'U; pivots count as at least `least`. Pivots wait for each
+// other: rows of the inverse are computed meanwhile.
+// IN matrix: gives vectors of A by row and first column, on or above the diagonal, to which it has `more` to add;
+// OUT u[n, apart], upper triangle; OUT w[n, apart], zeros above the diagonal; apart is a whole number of packs.
+template <class Matrix>
+inline void invert_factor(const Matrix &matrix, std::size_t n, std::size_t apart, double least, double *u, double *w) {
+    constexpr std::size_t height = tile_height;
+    double shares[2][height]; // those of two blocks of rows, in turn
+    std::size_t j = 0;
+    for (; j + height <= n; j += height) {
+        double *share = shares[j / height % 2];
+        factorise_first<height>(matrix, u, apart, j, least, share);
+        if (j > 0) invert_rows<height>(u, apart, j - height, shares[j / height % 2 ^ 1], w);
+        factorise_others<height>(matrix, u, n, apart, j, share);
+    }
+    if (j > 0) invert_rows<height>(u, apart, j - height, shares[j / height % 2 ^ 1], w);
+    for (; j < n; ++j) {
+        double share;
+        factorise_first<1>(matrix, u, apart, j, least, &share);
+        factorise_others<1>(matrix, u, n, apart, j, &share);
+        invert_rows<1>(u, apart, j, &share, w);
+    }
 }
 
 } // namespace
