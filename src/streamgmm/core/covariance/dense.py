@@ -11,6 +11,7 @@ from streamgmm.core.covariance.base import FAR
 
 Numbers = npt.NDArray[np.float64]
 INDEPENDENT = 0.5  # products of unit rows up to which a matrix has an inverse
+GRADED = 1e-8  # smallest of the largest singular value down to which rounding leaves enough digits of it
 ORTHONORMAL = 1e-3  # products of unit rows from which they are orthonormalised again
 
 
@@ -18,6 +19,16 @@ def covariances_of(factors: npt.NDArray[Any]) -> Numbers:
     """Return the covariances (K, D, D) of precisions F'F."""
     inverse = np.linalg.inv(factors.astype(np.float64))
     return inverse @ inverse.swapaxes(-1, -2)
+
+
+def correlations_of(covariance: Numbers) -> Numbers:
+    """Return correlations (D, D). Features that do not vary, or less than zero by rounding, have none."""
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    vary = deviations > 0
+    scales = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=vary)
+    with np.errstate(over="ignore", invalid="ignore"):  # rounding may leave products that the variances do not allow
+        found = np.clip(scales[:, None] * covariance * scales, -1.0, 1.0)
+    return np.where(np.outer(vary, vary), np.nan_to_num(found), 0.0)
 
 
 def lower_factors(covariances: Numbers) -> Numbers:
@@ -52,10 +63,24 @@ def spectral_factors(factors: npt.NDArray[Any], closest: bool = False) -> Number
     values = factors.astype(np.float64)
     if not closest:
         _, sizes, directions = np.linalg.svd(values)
-        return sizes[..., None] * directions
+        sizes = np.maximum(sizes, np.finfo(np.float64).eps * sizes[..., :1])  # rounding leaves no more of small ones
+        return np.asarray(sizes[..., None] * directions)
     lengths = np.linalg.norm(values, axis=-1, keepdims=True)
     left, _, right = np.linalg.svd(values / lengths)
     return lengths * (left @ right)
+
+
+def rescaled(factors: npt.NDArray[Any], scale: npt.NDArray[Any]) -> Numbers:
+    """Return F (K, D, D) for features divided by ``scale``: with orthogonal rows, or lower triangular.
+
+    Units may differ by more than the digits that a singular value has; triangular factors keep each unit apart.
+    """
+    spectral = spectral_factors(factors / scale)
+    lengths = np.linalg.norm(spectral, axis=-1)
+    if (lengths.min(-1) > GRADED * lengths.max(-1)).all():
+        return spectral
+    _, upper = np.linalg.qr(factors.astype(np.float64)[..., ::-1])
+    return np.asarray(np.tril(upper[..., ::-1, ::-1]) / scale)
 
 
 def orthonormal_rows(factors: npt.NDArray[Any]) -> bool:

@@ -14,6 +14,7 @@ from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
     Numbers,
     blocks,
+    correlations_of,
     covariances_of,
     independent_rows,
     limited,
@@ -21,6 +22,7 @@ from streamgmm.core.covariance.dense import (
     orthonormal_rows,
     precision_factors,
     require_correlations,
+    rescaled,
     spectral_factors,
 )
 from streamgmm.core.covariance.work import Bounds, Statistics, Work
@@ -220,8 +222,7 @@ class Full(Coupled):
             elif name == "covariances":
                 values[name] = old.astype(np.float64) * np.multiply.outer(factor, factor)
             elif name == "factors":
-                scaled = old.astype(np.float64) / scale
-                values[name] = scaled if _is_lower(old) else spectral_factors(scaled)
+                values[name] = old.astype(np.float64) / scale if _is_lower(old) else rescaled(old, scale)
             else:
                 values[name] = old
         tensors.assign(Tensors(tensors.layout, values, tensors.dtype))
@@ -282,9 +283,7 @@ class Full(Coupled):
     def offset(self, moments: Tensors, component: int, spread: Floats, rng: np.random.Generator) -> Floats:
         """Follow the correlations: independent steps would lead far away where features hardly differ."""
         covariance = moments["covariances"][component].astype(np.float64)
-        sizes, directions = np.linalg.eigh(
-            covariance / np.maximum(np.sqrt(np.outer(*2 * [np.diag(covariance)])), 1e-300)
-        )
+        sizes, directions = np.linalg.eigh(correlations_of(covariance))
         step = directions @ (np.sqrt(np.maximum(sizes, 0)) * rng.standard_normal(len(spread)))
         return np.asarray(spread * step)
 

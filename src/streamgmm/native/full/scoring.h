@@ -42,6 +42,10 @@ template <class T> inline void refresh(Full<T> &m, std::size_t k) {
     m.log_dets[k] = product.log();
 }
 
+// A product with F that is farther away, or not a number because its terms are infinite, counts as this: what is
+// expected of other features must stay finite.
+constexpr double farthest_product = 1e140;
+
 // [E38] What the features that a sample has say about those it lacks: Gaussian with mean `expected` about the mean of
 // the component and the covariance W'W.
 struct Hidden {
@@ -62,7 +66,10 @@ template <class T> inline Hidden condition(const Full<T> &m, std::size_t k, cons
         if (present[d] == T(0)) features[count++] = d;
     project(m, k, away, y);
     double distance = 0;
-    for (std::size_t i = 0; i < m.features; ++i) distance += y[i] * y[i];
+    for (std::size_t i = 0; i < m.features; ++i) {
+        y[i] = y[i] < farthest_product ? (y[i] > -farthest_product ? y[i] : -farthest_product) : farthest_product;
+        distance += y[i] * y[i];
+    }
     for (std::size_t a = 0; a < count; ++a) {
         expected[a] = 0;
         for (std::size_t b = 0; b < count; ++b) precision[a * count + b] = 0;

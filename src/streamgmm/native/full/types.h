@@ -25,7 +25,7 @@ template <class T> struct Ahead {
     double *lengths;   // [components, ahead_rows] lower bounds of |F (x - mean)|
     std::size_t turn;  // of the samples
     std::size_t rows;  // of F that are looked at
-    std::int64_t read; // terms that had been read before a try without
+    std::int64_t read; // terms that had been read before the last try with half of the rows
 };
 
 // Parameters and statistics of a mixture. The precision of a component is F'F; padding is zero.
