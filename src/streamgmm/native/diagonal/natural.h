@@ -4,25 +4,86 @@
 
 namespace {
 
+// What a sample moves.
+template <class T> struct NaturalRow {
+    const T *x, *next;
+    T *means, *variances, *scales;
+    T r, most;
+};
+
+// Each of these returns the distance from the next sample, if there is one.
+template <class T> inline double move_means(const NaturalRow<T> &row, std::size_t stride) {
+    return move_row(row.next, stride, [&](std::size_t d) {
+        const Pack<T> x = load(row.x + d);
+        Pack<T> m = load(row.means + d);
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) m.v[i] += row.r * (x.v[i] - m.v[i]);
+        store(row.means + d, m);
+        return Moved<T>{m, load(row.scales + d)};
+    });
+}
+
+template <class T> inline double move_moments(const NaturalRow<T> &row, std::size_t stride) {
+    return move_row(row.next, stride, [&](std::size_t d) {
+        Pack<T> m = load(row.means + d), v = load(row.variances + d);
+        move_pack(load(row.x + d), row.r, row.most, m, v);
+        store(row.means + d, m);
+        store(row.variances + d, v);
+        return Moved<T>{m, load(row.scales + d)};
+    });
+}
+
+template <class T, bool prior>
+inline double move_all(const NaturalRow<T> &row, std::size_t stride, const Scaling<T, prior> &scaling,
+                       LogProduct<T> &product) {
+    return move_row(row.next, stride, [&](std::size_t d) {
+        Pack<T> m = load(row.means + d), v = load(row.variances + d);
+        move_pack(load(row.x + d), row.r, row.most, m, v);
+        store(row.means + d, m);
+        store(row.variances + d, v);
+        const Pack<T> s = scaling(v, d);
+        store(row.scales + d, s);
+        product.multiply(s);
+        return Moved<T>{m, s};
+    });
+}
+
 template <class T>
 inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &step, Scratch<T> &scratch) {
+    const T scale_min = T(step.scale_min), scale_max = T(step.scale_max);
+    LogProducts<T> log_dets;
     for (std::size_t j = 0; j < m.components; ++j) {
         const double w = scratch.received[j];
         if (w < negligible<T>) continue;
         const T r = T(earned_rate(moments.masses + j, w, step));
-        const std::size_t row = j * m.stride;
         if (moments.evidence) moments.evidence[j] += w;
+        const std::size_t at = j * m.stride;
+        const NaturalRow<T> row = {scratch.samples,
+                                   scratch.ahead ? scratch.next : nullptr,
+                                   m.means + at,
+                                   moments.variances + at,
+                                   m.scales + at,
+                                   r,
+                                   T(most_variance(step.scale_min))};
+        if (scratch.gaps) remember(scratch, row.means, row.variances, m.stride);
         if (step.hold_scales && !moments.evidence) {
-            if (scratch.gaps) remember(scratch, m.means + row, m.means + row, m.stride);
-            move_means(scratch.samples, m.means + row, m.stride, r);
-            if (scratch.gaps) take_back(scratch, m.means + row, m.means + row, m.stride);
-            continue;
+            scratch.scores[j] = move_means(row, m.stride);
+        } else if (step.hold_scales || scratch.gaps) {
+            scratch.scores[j] = move_moments(row, m.stride);
+        } else {
+            LogProduct<T> product(scale_min, scale_max);
+            const Blend<T> with = blend(moments, j);
+            scratch.scores[j] =
+                with.prior ? move_all(row, m.stride, Scaling<T, true>(m, scale_min, scale_max, with), product)
+                           : move_all(row, m.stride, Scaling<T, false>(m, scale_min, scale_max, with), product);
+            log_dets.add(product, m.log_dets + j);
         }
-        move_known(scratch, m.means + row, moments.variances + row, m.stride, r, T(most_variance(step.scale_min)));
-        if (step.hold_scales) continue;
-        m.log_dets[j] = scales_of(moments.variances + row, m.scales + row, m, T(step.scale_min), T(step.scale_max),
-                                  blend(moments, j));
+        if (!scratch.gaps) continue;
+        take_back(scratch, row.means, row.variances, m.stride);
+        if (!step.hold_scales)
+            m.log_dets[j] = scales_of(row.variances, row.scales, m, scale_min, scale_max, blend(moments, j));
     }
+    log_dets.finish();
+    compare_others(m, scratch);
 }
 
 template <class T>
@@ -72,7 +133,7 @@ void natural_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
     for (std::size_t t = 0; t < steps; ++t) {
         if (scratch.batch == 1) {
-            assign_one(m, x, g, scratch, t, report);
+            assign_one(m, x, g, scratch, t, steps, report);
             natural_one(m, moments, step, scratch);
         } else {
             assign_many(m, x, g, scratch, t, report);
