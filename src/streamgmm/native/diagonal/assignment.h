@@ -23,9 +23,10 @@ template <class T> inline void take_rows(const Input<T> &x, std::size_t first, c
 }
 
 // Takes the sample of a step of one sample, and the next one if the step looks ahead: it does where the filter makes it
-// move many components. Returns whether these have been compared with the sample already.  IN x, m, g; INOUT scratch.
+// move many components, and the next step is below `end`. Returns whether these have been compared with the sample
+// already.  IN x, m, g; INOUT scratch.
 template <class T>
-inline bool take_one(const Input<T> &x, std::size_t step, std::size_t steps, const Model<T> &m, const Filter &g,
+inline bool take_one(const Input<T> &x, std::size_t step, std::size_t end, const Model<T> &m, const Filter &g,
                      Scratch<T> &scratch) {
     const bool compared = scratch.ahead;
     if (compared) {
@@ -34,7 +35,7 @@ inline bool take_one(const Input<T> &x, std::size_t step, std::size_t steps, con
     } else {
         take_rows(x, step, m, scratch);
     }
-    scratch.ahead = !g.identity && !x.gaps && step + 1 < steps;
+    scratch.ahead = !g.identity && !x.gaps && step + 1 < end;
     if (scratch.ahead) take_row(x, step + 1, m.features, m.stride, scratch.next);
     return compared;
 }
@@ -66,8 +67,8 @@ template <class T> inline double counted(const Scratch<T> &scratch) {
 // softmax. IN m, x, g; INOUT scratch, report.
 template <class T>
 inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter &g, Scratch<T> &scratch,
-                              std::size_t step, std::size_t steps, const Report &report) {
-    const bool compared = take_one(x, step, steps, m, g, scratch);
+                              std::size_t step, std::size_t end, const Report &report) {
+    const bool compared = take_one(x, step, end, m, g, scratch);
     const bool scouted = scratch.scout.active && !scratch.gaps;
     Win win;
     if (scratch.gaps) {

@@ -15,6 +15,16 @@ template <class T> inline void move_pack(const Pack<T> &x, T r, T most, Pack<T> 
     }
 }
 
+// The same for the means of a component only.  IN x, INOUT means.
+template <class T> inline void move_means(const T *x, T *means, std::size_t stride, T r) {
+    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
+        const Pack<T> xs = load(x + d);
+        Pack<T> m = load(means + d);
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) m.v[i] += r * (xs.v[i] - m.v[i]);
+        store(means + d, m);
+    }
+}
+
 // [E24] What variances are blended with: a prior of its own weight for each feature, which fades with the evidence.
 template <class T> struct Blend {
     T evidence;

@@ -11,27 +11,7 @@ template <class T> struct NaturalRow {
     T r, most;
 };
 
-// Each of these returns the distance from the next sample, if there is one.
-template <class T> inline double move_means(const NaturalRow<T> &row, std::size_t stride) {
-    return move_row(row.next, stride, [&](std::size_t d) {
-        const Pack<T> x = load(row.x + d);
-        Pack<T> m = load(row.means + d);
-        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) m.v[i] += row.r * (x.v[i] - m.v[i]);
-        store(row.means + d, m);
-        return Moved<T>{m, load(row.scales + d)};
-    });
-}
-
-template <class T> inline double move_moments(const NaturalRow<T> &row, std::size_t stride) {
-    return move_row(row.next, stride, [&](std::size_t d) {
-        Pack<T> m = load(row.means + d), v = load(row.variances + d);
-        move_pack(load(row.x + d), row.r, row.most, m, v);
-        store(row.means + d, m);
-        store(row.variances + d, v);
-        return Moved<T>{m, load(row.scales + d)};
-    });
-}
-
+// Moves moments and scales; returns the distance from the next sample, if there is one.
 template <class T, bool prior>
 inline double move_all(const NaturalRow<T> &row, std::size_t stride, const Scaling<T, prior> &scaling,
                        LogProduct<T> &product) {
@@ -49,38 +29,34 @@ inline double move_all(const NaturalRow<T> &row, std::size_t stride, const Scali
 
 template <class T>
 inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &step, Scratch<T> &scratch) {
-    const T scale_min = T(step.scale_min), scale_max = T(step.scale_max);
+    const T scale_min = T(step.scale_min), scale_max = T(step.scale_max), most = T(most_variance(step.scale_min));
     LogProducts<T> log_dets;
     for (std::size_t j = 0; j < m.components; ++j) {
         const double w = scratch.received[j];
         if (w < negligible<T>) continue;
         const T r = T(earned_rate(moments.masses + j, w, step));
+        T *means = m.means + j * m.stride, *variances = moments.variances + j * m.stride;
+        T *scales = m.scales + j * m.stride;
         if (moments.evidence) moments.evidence[j] += w;
-        const std::size_t at = j * m.stride;
-        const NaturalRow<T> row = {scratch.samples,
-                                   scratch.ahead ? scratch.next : nullptr,
-                                   m.means + at,
-                                   moments.variances + at,
-                                   m.scales + at,
-                                   r,
-                                   T(most_variance(step.scale_min))};
-        if (scratch.gaps) remember(scratch, row.means, row.variances, m.stride);
         if (step.hold_scales && !moments.evidence) {
-            scratch.scores[j] = move_means(row, m.stride);
-        } else if (step.hold_scales || scratch.gaps) {
-            scratch.scores[j] = move_moments(row, m.stride);
-        } else {
-            LogProduct<T> product(scale_min, scale_max);
-            const Blend<T> with = blend(moments, j);
-            scratch.scores[j] =
-                with.prior ? move_all(row, m.stride, Scaling<T, true>(m, scale_min, scale_max, with), product)
-                           : move_all(row, m.stride, Scaling<T, false>(m, scale_min, scale_max, with), product);
-            log_dets.add(product, m.log_dets + j);
+            if (scratch.gaps) remember(scratch, means, means, m.stride);
+            move_means(scratch.samples, means, m.stride, r);
+            if (scratch.gaps) take_back(scratch, means, means, m.stride);
+            continue;
         }
-        if (!scratch.gaps) continue;
-        take_back(scratch, row.means, row.variances, m.stride);
-        if (!step.hold_scales)
-            m.log_dets[j] = scales_of(row.variances, row.scales, m, scale_min, scale_max, blend(moments, j));
+        const Blend<T> with = blend(moments, j);
+        if (step.hold_scales || scratch.gaps) {
+            move_known(scratch, means, variances, m.stride, r, most);
+            if (!step.hold_scales) m.log_dets[j] = scales_of(variances, scales, m, scale_min, scale_max, with);
+            continue;
+        }
+        const T *next = scratch.ahead ? scratch.next : nullptr;
+        const NaturalRow<T> row = {scratch.samples, next, means, variances, scales, r, most};
+        LogProduct<T> product(scale_min, scale_max);
+        scratch.scores[j] = with.prior
+                                ? move_all(row, m.stride, Scaling<T, true>(m, scale_min, scale_max, with), product)
+                                : move_all(row, m.stride, Scaling<T, false>(m, scale_min, scale_max, with), product);
+        log_dets.add(product, m.log_dets + j);
     }
     log_dets.finish();
     compare_others(m, scratch);
@@ -131,9 +107,10 @@ void natural_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps
                    Scratch<T> scratch, Report report) {
     prepare(m, x, scratch);
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
+    const std::size_t end = step.hold_scales ? 0 : steps; // to look ahead pays where a step computes more than it reads
     for (std::size_t t = 0; t < steps; ++t) {
         if (scratch.batch == 1) {
-            assign_one(m, x, g, scratch, t, steps, report);
+            assign_one(m, x, g, scratch, t, end, report);
             natural_one(m, moments, step, scratch);
         } else {
             assign_many(m, x, g, scratch, t, report);
