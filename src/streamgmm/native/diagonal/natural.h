@@ -11,7 +11,7 @@ template <class T> struct NaturalRow {
     T r, most;
 };
 
-// Moves moments and scales; returns the distance from the next sample, if there is one.
+// Moves moments and scales; returns the distance from the next sample.
 template <class T, bool prior>
 inline double move_all(const NaturalRow<T> &row, std::size_t stride, const Scaling<T, prior> &scaling,
                        LogProduct<T> &product) {
@@ -45,13 +45,12 @@ inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &ste
             continue;
         }
         const Blend<T> with = blend(moments, j);
-        if (step.hold_scales || scratch.gaps) {
+        if (!scratch.ahead) { // also with gaps, and where few components move
             move_known(scratch, means, variances, m.stride, r, most);
             if (!step.hold_scales) m.log_dets[j] = scales_of(variances, scales, m, scale_min, scale_max, with);
             continue;
         }
-        const T *next = scratch.ahead ? scratch.next : nullptr;
-        const NaturalRow<T> row = {scratch.samples, next, means, variances, scales, r, most};
+        const NaturalRow<T> row = {scratch.samples, scratch.next, means, variances, scales, r, most};
         LogProduct<T> product(scale_min, scale_max);
         scratch.scores[j] = with.prior
                                 ? move_all(row, m.stride, Scaling<T, true>(m, scale_min, scale_max, with), product)
