@@ -1,10 +1,13 @@
 // The first half of every step: takes samples, finds winners and their scores. Each rule then updates its own way.
 #pragma once
+#include <utility>
+
 #include "../shared/influence.h"
 #include "../shared/rates.h"
 #include "../shared/rows.h"
 #include "../shared/winner.h"
 #include "batch_abandoning.h"
+#include "looking_ahead.h"
 
 namespace {
 
@@ -17,6 +20,24 @@ template <class T> inline void take_rows(const Input<T> &x, std::size_t first, c
         scratch.shares[n] = x.shares ? x.shares[first + n] : 1.0;
         if (x.gaps) scratch.gaps |= find_gaps(sample, scratch.present + n * m.stride, m.stride);
     }
+}
+
+// Takes the sample of a step of one sample, and the next one if the step looks ahead: it does where the filter makes it
+// move many components, and the next step is below `end`. Returns whether these have been compared with the sample
+// already.  IN x, m, g; INOUT scratch.
+template <class T>
+inline bool take_one(const Input<T> &x, std::size_t step, std::size_t end, const Model<T> &m, const Filter &g,
+                     Scratch<T> &scratch) {
+    const bool compared = scratch.ahead;
+    if (compared) {
+        std::swap(scratch.samples, scratch.next);
+        scratch.shares[0] = x.shares ? x.shares[step] : 1.0;
+    } else {
+        take_rows(x, step, m, scratch);
+    }
+    scratch.ahead = !g.identity && !x.gaps && step + 1 < end;
+    if (scratch.ahead) take_row(x, step + 1, m.features, m.stride, scratch.next);
+    return compared;
 }
 
 // Saves two rows of a component before a step. `take_back` restores the features that the sample lacks: its likelihood
@@ -46,8 +67,8 @@ template <class T> inline double counted(const Scratch<T> &scratch) {
 // softmax. IN m, x, g; INOUT scratch, report.
 template <class T>
 inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter &g, Scratch<T> &scratch,
-                              std::size_t step, const Report &report) {
-    take_rows(x, step, m, scratch);
+                              std::size_t step, std::size_t end, const Report &report) {
+    const bool compared = take_one(x, step, end, m, g, scratch);
     const bool scouted = scratch.scout.active && !scratch.gaps;
     Win win;
     if (scratch.gaps) {
@@ -61,7 +82,7 @@ inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter
         *report.terms_read += std::int64_t(scratch.scout.spent - before);
     } else {
         *report.terms_read += std::int64_t(m.components * m.stride);
-        score_one(m, scratch.samples, scratch.log_weights, scratch.scores);
+        score_one(m, scratch.samples, scratch.log_weights, scratch.scores, compared);
         win = pick(g, scratch.scores, scratch.pair);
     }
     const double best = win.max_component; // before it is bounded

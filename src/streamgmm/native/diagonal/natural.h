@@ -4,25 +4,61 @@
 
 namespace {
 
+// What a sample moves.
+template <class T> struct NaturalRow {
+    const T *x, *next;
+    T *means, *variances, *scales;
+    T r, most;
+};
+
+// Moves moments and scales; returns the distance from the next sample.
+template <class T, bool prior>
+inline double move_all(const NaturalRow<T> &row, std::size_t stride, const Scaling<T, prior> &scaling,
+                       LogProduct<T> &product) {
+    return move_row(row.next, stride, [&](std::size_t d) {
+        Pack<T> m = load(row.means + d), v = load(row.variances + d);
+        move_pack(load(row.x + d), row.r, row.most, m, v);
+        store(row.means + d, m);
+        store(row.variances + d, v);
+        const Pack<T> s = scaling(v, d);
+        store(row.scales + d, s);
+        product.multiply(s);
+        return Moved<T>{m, s};
+    });
+}
+
 template <class T>
 inline void natural_one(Model<T> &m, Moments<T> &moments, const NaturalStep &step, Scratch<T> &scratch) {
+    const T scale_min = T(step.scale_min), scale_max = T(step.scale_max), most = T(most_variance(step.scale_min));
+    LogProducts<T> log_dets;
     for (std::size_t j = 0; j < m.components; ++j) {
         const double w = scratch.received[j];
         if (w < negligible<T>) continue;
         const T r = T(earned_rate(moments.masses + j, w, step));
-        const std::size_t row = j * m.stride;
+        T *means = m.means + j * m.stride, *variances = moments.variances + j * m.stride;
+        T *scales = m.scales + j * m.stride;
         if (moments.evidence) moments.evidence[j] += w;
         if (step.hold_scales && !moments.evidence) {
-            if (scratch.gaps) remember(scratch, m.means + row, m.means + row, m.stride);
-            move_means(scratch.samples, m.means + row, m.stride, r);
-            if (scratch.gaps) take_back(scratch, m.means + row, m.means + row, m.stride);
+            if (scratch.gaps) remember(scratch, means, means, m.stride);
+            move_means(scratch.samples, means, m.stride, r);
+            if (scratch.gaps) take_back(scratch, means, means, m.stride);
             continue;
         }
-        move_known(scratch, m.means + row, moments.variances + row, m.stride, r, T(most_variance(step.scale_min)));
-        if (step.hold_scales) continue;
-        m.log_dets[j] = scales_of(moments.variances + row, m.scales + row, m, T(step.scale_min), T(step.scale_max),
-                                  blend(moments, j));
+        const Blend<T> with = blend(moments, j);
+        if (!scratch.ahead) { // also with gaps, and where few components move
+            move_known(scratch, means, variances, m.stride, r, most);
+            if (!step.hold_scales) m.log_dets[j] = scales_of(variances, scales, m, scale_min, scale_max, with);
+            continue;
+        }
+        const NaturalRow<T> row = {scratch.samples, scratch.next, means, variances, scales, r, most};
+        LogProduct<T> product(scale_min, scale_max);
+        scratch.scores[j] = with.prior
+                                ? move_all(row, m.stride, Scaling<T, true>(m, scale_min, scale_max, with), product)
+                                : move_all(row, m.stride, Scaling<T, false>(m, scale_min, scale_max, with), product);
+        log_dets.add(product, m.log_dets + j);
     }
+    log_dets.finish();
+    compare_others(m, scratch);
 }
 
 template <class T>
@@ -70,9 +106,10 @@ void natural_steps(Model<T> m, Moments<T> moments, Input<T> x, std::size_t steps
                    Scratch<T> scratch, Report report) {
     prepare(m, x, scratch);
     softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
+    const std::size_t end = step.hold_scales ? 0 : steps; // to look ahead pays where a step computes more than it reads
     for (std::size_t t = 0; t < steps; ++t) {
         if (scratch.batch == 1) {
-            assign_one(m, x, g, scratch, t, report);
+            assign_one(m, x, g, scratch, t, end, report);
             natural_one(m, moments, step, scratch);
         } else {
             assign_many(m, x, g, scratch, t, report);

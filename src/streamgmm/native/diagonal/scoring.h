@@ -1,6 +1,7 @@
 // Scores of components for samples: the most expensive part of every rule and of scoring.
 #pragma once
 #include "../shared/bounds.h"
+#include "../shared/log_product.h"
 #include "../shared/rows.h"
 #include "../shared/softmax.h"
 #include "types.h"
@@ -60,11 +61,13 @@ inline double score_at(const Model<T> &m, const double *log_weights, std::size_t
     return log_weights[k] + (m.constant + m.log_dets[k] - 0.5 * bounded<T>(distance));
 }
 
-// [E2] Scores of all components for one sample.  IN x (padded), OUT scores[components].
-template <class T> inline void score_one(const Model<T> &m, const T *x, const double *log_weights, double *scores) {
-    compare(
-        x, m.means, m.scales, m.stride, m.components, [&](std::size_t k) { return k * m.stride; },
-        [&](std::size_t k, double distance) { scores[k] = distance; });
+// [E2] Scores of all components for one sample.  IN x (padded), OUT scores[components]; IN distances if `compared`.
+template <class T>
+inline void score_one(const Model<T> &m, const T *x, const double *log_weights, double *scores, bool compared = false) {
+    if (!compared)
+        compare(
+            x, m.means, m.scales, m.stride, m.components, [&](std::size_t k) { return k * m.stride; },
+            [&](std::size_t k, double distance) { scores[k] = distance; });
     for (std::size_t k = 0; k < m.components; ++k) scores[k] = score_at(m, log_weights, k, scores[k]);
 }
 
@@ -94,7 +97,8 @@ inline void score_known(const Model<T> &m, const T *x, const T *present, const d
             }
             distance += double(sum(acc));
         }
-        scores[k] = log_weights[k] + (constant + product.log() - 0.5 * bounded<T>(distance));
+        const double log_det = product.log(sizeof(T) == sizeof(double)); // as compilers fused it before we decided
+        scores[k] = log_weights[k] + (constant + log_det - 0.5 * bounded<T>(distance));
     }
 }
 

@@ -15,29 +15,53 @@ template <class V, class T> inline V stepped(V old, V step, T scale_min, T scale
     return moved < high ? moved : high;
 }
 
-// Moves one component by one sample: [E7] means, [E8] scales; returns the new log-determinant.
-// IN x, INOUT means, scales.
-template <class T>
-inline double sgd_row(const T *x, T *means, T *scales, std::size_t features, std::size_t stride, T rate, T scale_min,
-                      T scale_max) {
-    LogProduct<T> product;
-    for (std::size_t d = 0; d < stride; d += pack_lanes<T>) {
-        const Pack<T> xs = load(x + d), s = load(scales + d), inverse = reciprocal(s);
-        Pack<T> m = load(means + d), moved;
-        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-            using V = typename Lanes<T>::vector;
-            const V away = xs.v[i] - m.v[i], pulled = s.v[i] * away, one = V{} + T(1);
-            V share = rate * s.v[i] * s.v[i];
-            share = share < one ? share : one;
-            m.v[i] += share * away;
-            moved.v[i] = stepped<V, T>(s.v[i], rate * (inverse.v[i] - pulled * away), scale_min, scale_max);
-        }
-        if (d + pack_lanes<T> > features) moved = pad(moved, features - d, T(1));
-        store(means + d, m);
-        store(scales + d, moved);
-        product.multiply(moved);
+// How far a step may go.
+template <class T> struct SgdLimits {
+    T share, scale_min, scale_max; // the largest share of the way to the sample: one
+};
+
+// Moves a pack of features by a sample: [E7] means, [E8] scales.  IN x, INOUT m, s.
+template <class T> inline void sgd_pack(const Pack<T> &x, T rate, const SgdLimits<T> &limits, Pack<T> &m, Pack<T> &s) {
+    using V = typename Lanes<T>::vector;
+    const Pack<T> inverse = reciprocal(s);
+    UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+        const V away = x.v[i] - m.v[i], pulled = s.v[i] * away, most = V{} + limits.share;
+        V share = rate * s.v[i] * s.v[i];
+        share = share < most ? share : most;
+        m.v[i] += share * away;
+        s.v[i] = stepped<V, T>(s.v[i], rate * (inverse.v[i] - pulled * away), limits.scale_min, limits.scale_max);
     }
-    return product.log();
+}
+
+// Moves every component that receives weight by one sample.  INOUT m, scratch.
+template <class T> inline void sgd_one(Model<T> &m, const SgdStep &step, Scratch<T> &scratch) {
+    volatile const T one = 1; // compared with a constant, numbers would take GCC two operations in place of a minimum
+    const SgdLimits<T> limits = {one, T(step.scale_min), T(step.scale_max)};
+    LogProducts<T> log_dets;
+    for (std::size_t j = 0; j < m.components; ++j) {
+        if (scratch.received[j] < negligible<T>) continue;
+        const T rate = T(step.rate * scratch.received[j]);
+        T *means = m.means + j * m.stride, *scales = m.scales + j * m.stride;
+        if (scratch.gaps) remember(scratch, means, scales, m.stride);
+        LogProduct<T> product(limits.scale_min, limits.scale_max);
+        scratch.scores[j] = move_row(scratch.ahead ? scratch.next : nullptr, m.stride, [&](std::size_t d) {
+            Moved<T> row = {load(means + d), load(scales + d)};
+            sgd_pack(load(scratch.samples + d), rate, limits, row.means, row.scales);
+            if (d + pack_lanes<T> > m.features) row.scales = pad(row.scales, m.features - d, T(1));
+            store(means + d, row.means);
+            store(scales + d, row.scales);
+            product.multiply(row.scales);
+            return row;
+        });
+        if (scratch.gaps) {
+            take_back(scratch, means, scales, m.stride);
+            m.log_dets[j] = log_det(scales, m.stride);
+        } else {
+            log_dets.add(product, m.log_dets + j);
+        }
+    }
+    log_dets.finish();
+    compare_others(m, scratch);
 }
 
 // The same for a block of features of a batch, from sums about `centre`.
@@ -82,17 +106,8 @@ void sgd_steps(Model<T> m, Input<T> x, std::size_t steps, Filter g, SgdStep step
     for (std::size_t t = 0; t < steps; ++t) {
         softmax(m.logits, m.components, scratch.weights, scratch.log_weights);
         if (scratch.batch == 1) {
-            assign_one(m, x, g, scratch, t, report);
-            for (std::size_t j = 0; j < m.components; ++j) {
-                if (scratch.received[j] < negligible<T>) continue;
-                T *means = m.means + j * m.stride, *scales = m.scales + j * m.stride;
-                if (scratch.gaps) remember(scratch, means, scales, m.stride);
-                m.log_dets[j] = sgd_row(scratch.samples, means, scales, m.features, m.stride,
-                                        T(step.rate * scratch.received[j]), T(step.scale_min), T(step.scale_max));
-                if (!scratch.gaps) continue;
-                take_back(scratch, means, scales, m.stride);
-                m.log_dets[j] = log_det(scales, m.stride);
-            }
+            assign_one(m, x, g, scratch, t, steps, report);
+            sgd_one(m, step, scratch);
         } else {
             assign_many(m, x, g, scratch, t, report);
             sgd_batch(m, g, step, scratch);

@@ -42,10 +42,11 @@ template <class T> struct Scout {
 // Work space for steps of `batch` samples.
 template <class T> struct Scratch {
     T *samples;           // [batch, stride] padded copies of the samples of a step
+    T *next;              // [stride] the sample of the next step, where steps look ahead
     T *raw;               // [stride] a row before it becomes a sample
     T *centre;            // [stride] what samples are compared about when many are scored
     T *packed;            // parameters of a block of components, as tiles read them
-    double *scores;       // [batch, components]; weights of samples where they are shared out
+    double *scores;       // [batch, components]; weights of samples where they are shared out; distances from `next`
     double *exact;        // [components] scores of candidates for a share, the lowest number for others
     double *weights;      // [components, padded to whole packs]
     double *log_weights;  // [components]
@@ -54,13 +55,14 @@ template <class T> struct Scratch {
     double *sums;         // four arrays of [components, sum_features], or up to three of 1024
     std::size_t *winners; // [batch]
     std::uint64_t *marks; // [words, components] a bit for each sample, of samples that concern a component; for batches
-    std::uint32_t *some;  // [batch] indices of some samples
+    std::uint32_t *some;  // [batch] indices of some samples, or [components] of components if there is one sample
     double *shares;       // [batch] weight of each sample
     T *present;           // [batch, stride] 0 for missing values, else 1; unused without gaps
     T *before;            // [2, stride] rows before the step; unused without gaps
     std::size_t batch, sum_features;
-    bool gaps; // whether a sample of this step has gaps
-    bool soft; // whether samples are shared out by responsibilities
+    bool gaps;  // whether a sample of this step has gaps
+    bool soft;  // whether samples are shared out by responsibilities
+    bool ahead; // whether this step compares components with the next sample
     Scout<T> scout;
 };
 

@@ -38,23 +38,24 @@ template <class T> class Workspace {
         if (sums_up) sum_features = sum_features < 32 ? 32 : sum_features > 256 ? 256 : sum_features;
         const std::size_t room = needs.learns ? 4 * k * sum_features + 2 * 1024 : 0;
         winners.resize(batch);
-        some.resize(sums_up ? batch : 0);
+        some.resize(!needs.learns ? 0 : sums_up ? batch : k);
         marks.resize(sums_up ? (batch + 63) / 64 * k : 0);
         double *at = aligned(numbers, batch * (k + 1) + padded + 5 * k + room);
         auto take = [&at](std::size_t count) { return at += count, at - count; };
         double *scores = take(batch * k), *weights = take(padded), *log_weights = take(k), *received = take(k),
                *pair = take(2 * k), *exact = take(k), *shares = take(batch), *sums = take(room);
         const std::size_t held = needs.learns ? batch * m.stride : m.stride;
-        T *rows = aligned(samples, held + m.stride), *raw = rows + held;
+        T *rows = aligned(samples, held + 2 * m.stride), *next = rows + held, *raw = next + m.stride;
         // scales and shifted means of a block; tiles take an even number of components
         const std::size_t block = 2 * (k < block_components ? k + 1 : block_components) *
                                   (m.stride < block_features ? m.stride : block_features);
         T *centre = aligned(tiles, needs.many ? m.stride + block : 0), *packed = centre + m.stride;
         T *present = needs.gaps ? aligned(known, held + 2 * m.stride) : rows;
         T *before = needs.gaps ? present + held : rows;
-        scratch = {rows,     raw,   centre,       packed,         scores,       exact,          weights, log_weights,
-                   received, pair,  sums,         winners.data(), marks.data(), some.data(),    shares,  present,
-                   before,   batch, sum_features, false,          needs.soft,   scout(m, needs)};
+        scratch = {rows,           next,         raw,         centre,     packed,  scores,
+                   exact,          weights,      log_weights, received,   pair,    sums,
+                   winners.data(), marks.data(), some.data(), shares,     present, before,
+                   batch,          sum_features, false,       needs.soft, false,   scout(m, needs)};
     }
 
     Workspace(const Workspace &) = delete; // scratch points into it

@@ -2,6 +2,7 @@
 #pragma once
 #include <cmath>
 
+#include "../shared/log_product.h"
 #include "../shared/stepping.h"
 #include "ahead.h"
 

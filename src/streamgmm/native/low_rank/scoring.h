@@ -1,5 +1,6 @@
 // Scores under covariances of low rank plus diagonal, without a D×D matrix.
 #pragma once
+#include "../shared/log_product.h"
 #include "../shared/stepping.h"
 #include "types.h"
 

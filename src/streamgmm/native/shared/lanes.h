@@ -31,7 +31,8 @@ template <class T> struct Lanes;
 template <> struct Lanes<float> {
     typedef float vector __attribute__((vector_size(STREAMGMM_WIDTH)));
     typedef float anywhere __attribute__((vector_size(STREAMGMM_WIDTH), aligned(4), may_alias));
-    typedef std::int32_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
+    typedef std::int32_t integer;
+    typedef integer bits __attribute__((vector_size(STREAMGMM_WIDTH)));
     static constexpr int mantissa_bits = 23;
     static constexpr std::int32_t bias = 127, mantissa_mask = 0x7fffff, one = 0x3f800000;
     static constexpr std::int32_t root_guess = 0x5f3759df;
@@ -40,7 +41,8 @@ template <> struct Lanes<float> {
 template <> struct Lanes<double> {
     typedef double vector __attribute__((vector_size(STREAMGMM_WIDTH)));
     typedef double anywhere __attribute__((vector_size(STREAMGMM_WIDTH), aligned(8), may_alias));
-    typedef std::int64_t bits __attribute__((vector_size(STREAMGMM_WIDTH)));
+    typedef std::int64_t integer;
+    typedef integer bits __attribute__((vector_size(STREAMGMM_WIDTH)));
     static constexpr int mantissa_bits = 52;
     static constexpr std::int64_t bias = 1023, mantissa_mask = 0xfffffffffffffLL, one = 0x3ff0000000000000LL;
     static constexpr std::int64_t root_guess = 0x5fe6eb50c7b537a9LL;
@@ -181,59 +183,21 @@ template <class T> inline Pack<T> reciprocal(const Pack<T> &p) {
     return r;
 }
 
-// 1/sqrt(v) by Newton's method from a bit-level guess. For positive v in the normal range it is accurate to a bit or
-// two, and three times as fast as a square root and a division.
-template <class T, int turns = Lanes<T>::root_turns>
-inline typename Lanes<T>::vector inverse_root(typename Lanes<T>::vector v) {
-    typename Lanes<T>::bits b;
-    std::memcpy(&b, &v, sizeof b);
-    b = Lanes<T>::root_guess - (b >> 1);
-    typename Lanes<T>::vector y;
-    std::memcpy(&y, &b, sizeof y);
-    UNROLLED_FOR (int turn = 0; turn < turns; ++turn) y = y * (T(1.5) - T(0.5) * v * y * y);
+// 1/sqrt(p) by Newton's method from a bit-level guess. For positive numbers in the normal range it is accurate to a bit
+// or two, and three times as fast as a square root and a division. Vectors take turns, because each turn of one waits
+// for the turn before.
+template <class T, int turns = Lanes<T>::root_turns> inline Pack<T> inverse_root(const Pack<T> &p) {
+    Pack<T> y;
+    UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+        typename Lanes<T>::bits b;
+        std::memcpy(&b, &p.v[i], sizeof b);
+        b = Lanes<T>::root_guess - (b >> 1);
+        std::memcpy(&y.v[i], &b, sizeof b);
+    }
+    UNROLLED_FOR (int turn = 0; turn < turns; ++turn)
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i)
+            y.v[i] = y.v[i] * (T(1.5) - T(0.5) * p.v[i] * y.v[i] * y.v[i]);
     return y;
 }
-
-// Log of a product of many positive numbers with a single logarithm: multiplies mantissas, adds exponents.
-template <class T> class LogProduct {
-    using L = Lanes<T>;
-    Pack<T> mantissa = fill(T(1));
-    typename L::bits exponent[pack_vectors] = {};
-    int since_split = 0;
-
-    // Adds the exponent of each lane to vector i of the exponents; returns the mantissa, in [1, 2).
-    typename L::vector mantissa_of(typename L::vector v, std::size_t i) {
-        typename L::bits b;
-        std::memcpy(&b, &v, sizeof b);
-        exponent[i] += (b >> L::mantissa_bits) - L::bias;
-        b = (b & L::mantissa_mask) | L::one;
-        std::memcpy(&v, &b, sizeof b);
-        return v;
-    }
-
-    void split() {
-        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) mantissa.v[i] = mantissa_of(mantissa.v[i], i);
-        since_split = 0;
-    }
-
-  public:
-    void multiply(const Pack<T> &factor) {
-        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) mantissa.v[i] *= mantissa_of(factor.v[i], i);
-        if (++since_split == 64) split(); // 64 mantissas below 2: their product stays below 2^64
-    }
-
-    // Always inlined: whether its last product and sum are fused depends on that, and so do the bits of all results.
-    __attribute__((always_inline)) double log() {
-        split();
-        alignas(64) T lane[pack_lanes<T>];
-        store(lane, mantissa);
-        double product = 1;
-        for (std::size_t i = 0; i < pack_lanes<T>; ++i) product *= double(lane[i]);
-        std::int64_t exponents = 0;
-        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i)
-            for (std::size_t j = 0; j < vector_lanes<T>; ++j) exponents += exponent[i][j];
-        return __builtin_log(product) + double(exponents) * 0.693147180559945309417232121458;
-    }
-};
 
 } // namespace
