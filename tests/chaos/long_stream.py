@@ -32,7 +32,7 @@ from streamgmm.sinks.alerts.target import DeliveryError, Target
 from streamgmm.sources import open_source
 from streamgmm.storage.alert_log import ALERTS
 from streamgmm.storage.run_folder import EVENTS, RunRecord, latest_checkpoint
-from tests.chaos.test_memory import resident
+from tests.chaos.memory_driver import resident
 
 SPEED = 1000
 LOG = "log.csv"

@@ -67,10 +67,10 @@ SHUFFLED = {"check_sample_weight_equivalence_on_dense_data": "compares fits on r
 @pytest.mark.parametrize(
     ("rule", "allow_nan"),
     [
-        *(("natural", False), ("natural", True), ("sgd", True)),
+        *(("natural", False), ("sgd", True)),
         *(
             pytest.param(rule, allow, marks=pytest.mark.soak)
-            for rule, allow in [("sem", True), ("sgd", False), ("sem", False)]
+            for rule, allow in [("natural", True), ("sem", True), ("sgd", False), ("sem", False)]
         ),
     ],
 )
