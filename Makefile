@@ -13,9 +13,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.developed lint
 	$(BIN)/python -m pytest -m "not soak and not services" -n 2 --dist loadfile
-	@echo "Tests that need a browser or a broker: make test-services"
+	@echo "Tests that take longer, or need a browser or a broker: make test-services"
 
-# What needs a browser, a broker or a cluster; where one is missing, its tests are skipped with the reason.
+# What needs a browser, a broker or a cluster, and what takes long; where one is missing, its tests are skipped with the reason.
 test-services: $(VENV)/.clustered
 	$(BIN)/python -m pytest -m "services and not soak" -n 2 --dist loadfile
 

@@ -118,14 +118,17 @@ def test_three_kills(tmp_path: Path, kind: str) -> None:
     kill_and_resume(tmp_path, kind, ROWS[kind], 3)
 
 
+@pytest.mark.services
 def test_three_kills_in_the_order_of_the_file(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, "csv", 30_000, 3, "--shuffle", "no")
 
 
+@pytest.mark.services
 def test_three_kills_of_a_file_larger_than_the_buffer(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, "npy", 450_000, 3, "--passes", "1", "--seed", "5")
 
 
+@pytest.mark.services
 def test_three_kills_of_a_small_file_that_is_refined(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, "csv", 500, 3, "--passes", "auto", "--checkpoint-every", "500")
     assert events(tmp_path / "killed")[-2]["refined"]
@@ -150,6 +153,7 @@ def test_a_kill_during_refinement(tmp_path: Path) -> None:
     assert events(out) == events(tmp_path / "whole")
 
 
+@pytest.mark.services
 def test_three_kills_of_a_scaled_stream_with_gaps(tmp_path: Path) -> None:
     x = np.load(write(tmp_path, "npy", 100_000))
     x[np.random.default_rng(1).random(x.shape) < 0.05] = np.nan
@@ -157,6 +161,7 @@ def test_three_kills_of_a_scaled_stream_with_gaps(tmp_path: Path) -> None:
     kill_and_resume_source(tmp_path, tmp_path / "x.npy", 3, "--scale", "standard", "--missing", "learn", "--reheat")
 
 
+@pytest.mark.services
 def test_three_kills_with_threads(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, "npy", 100_000, 3, "--jobs", "2", "--rule", "sgd")
 
@@ -195,6 +200,7 @@ def test_a_polite_stop_leaves_a_checkpoint(tmp_path: Path, number: int) -> None:
     assert progress.samples == outcome["samples"] == saved.trainer.n_samples == progress.position["row"]
 
 
+@pytest.mark.services
 def test_following_a_file_that_grows(tmp_path: Path) -> None:
     """Idle and resumed are events, and what was learned while idle is safe."""
     path, out = tmp_path / "x.csv", tmp_path / "run"

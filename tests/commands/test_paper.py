@@ -28,6 +28,7 @@ def count(run: Run) -> dict:
     return {"square": run.seed**2}
 
 
+@pytest.mark.services
 def test_interrupted_tables_resume(tmp_path: Path) -> None:
     records, trace = tmp_path / "records", tmp_path / "trace"
     trace.mkdir()
@@ -82,6 +83,7 @@ def quick_plan(folder: Path, name: str) -> Plan:
     return Plan([name], 1, 2, folder / "records", quick=True)
 
 
+@pytest.mark.services
 def test_the_rules_table(few_letters: Path) -> None:
     plan = quick_plan(few_letters, "isolet")
     [table] = tables.make("rules", plan)
@@ -143,6 +145,7 @@ def paper(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "streamgmm", "paper", *arguments]
 
 
+@pytest.mark.services
 def test_the_command_prints_tables_as_json_or_markdown(few_letters: Path) -> None:
     command = paper("initialisation", "--quick", "--dataset", "isolet")
     done = subprocess.run([*command, "--json"], cwd=few_letters, capture_output=True, text=True, check=True)
@@ -154,6 +157,7 @@ def test_the_command_prints_tables_as_json_or_markdown(few_letters: Path) -> Non
     assert (few_letters / "runs" / "paper" / "quick" / "initialisation-isolet.md").exists()
 
 
+@pytest.mark.services
 def test_own_data_get_tables_of_their_own(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=400)

@@ -41,6 +41,7 @@ def saved_monitor(detector: StreamingAnomalyDetector, folder: Path) -> Monitor:
 
 @quiet
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.services
 def test_the_contract_of_outlier_detectors() -> None:
     detector = StreamingAnomalyDetector(StreamingGaussianMixture(4, random_state=0), contamination=0.1)
     other = {"check_outliers_fit_predict": "fit_predict judges rows by a model that has not learned them"}
@@ -221,6 +222,7 @@ def test_fit_predict_flags_what_was_asked_for() -> None:
     assert (found[::100] == -1).all()
 
 
+@pytest.mark.services
 def test_rows_with_gaps_are_judged_by_what_they_have() -> None:
     """One feature is informative, the other is not: a score without it says little about the score with it."""
     rng = np.random.default_rng(0)
