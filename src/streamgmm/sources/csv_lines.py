@@ -96,7 +96,7 @@ class CsvParser(LineParser):
 
     def _index_place(self, names: list[str]) -> int | None:
         """Return the place of a first column without a name, where pandas and R write the numbers of rows."""
-        if names[0] or len(names) == 1 or self._id_place == 0:
+        if len(names) < 2 or names[0] or self._id_place == 0:
             return None
         if self._warns_of_index:
             self._warns_of_index = False
