@@ -11,7 +11,7 @@ from streamgmm.core.covariance.base import FAR
 
 Numbers = npt.NDArray[np.float64]
 INDEPENDENT = 0.5  # products of unit rows up to which a matrix has an inverse
-GRADED = 1e-8  # smallest of the largest singular value down to which rounding leaves enough digits of it
+GRADED = 1e-8  # share of the largest singular value below which rounding leaves too few digits of the smallest
 ORTHONORMAL = 1e-3  # products of unit rows from which they are orthonormalised again
 
 
