@@ -80,30 +80,34 @@ inline Posterior posterior(const LowRank<T> &m, std::size_t k, const T *away, co
     return {mean, covariance, distance > 0 ? distance : 0, log_det};
 }
 
-// [E39] [E38] Scores of all samples under component k.  IN m; INOUT b.
-template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Batch<T> &b) {
-    const double constant = b.log_weights[k] + m.log_dets[k];
+constexpr int group = 4;                               // samples that share each read of the projections
+constexpr int at_once = STREAMGMM_WIDTH == 64 ? 4 : 2; // projections that share each read of deviations
+
+// [E39] Scores of R samples without gaps under component k.  IN m; INOUT b.
+template <class T, int R> inline void score_group(const LowRank<T> &m, std::size_t k, std::size_t first, Batch<T> &b) {
     const T *mean = m.means + k * m.stride, *scales = m.scales + k * m.stride;
     const T *projections = m.projections + k * m.rank * m.stride;
-    auto write = [&](std::size_t n, double square, const double *y) {
-        const double distance = square - sum_of_squares(y, m.rank);
-        b.scores[n * m.components + k] = log_density(constant, m.features, bounded<T>(distance > 0 ? distance : 0));
-    };
+    double squares[R], *ys = m.room; // [R, rank]
+    deviate_in_noise<T, R>(b.samples + first * m.stride, mean, scales, m.stride, m.away, squares);
+    std::size_t l = 0;
+    if constexpr (R == 1) all_dots(m.away, projections, l = m.rank, m.stride, m.stride, ys);
+    for (; l + at_once <= m.rank; l += at_once)
+        cross_dots<T, R, at_once>(m.away, projections + l * m.stride, m.stride, m.stride, ys + l, m.rank);
+    for (; l < m.rank; ++l) cross_dots<T, R, 1>(m.away, projections + l * m.stride, m.stride, m.stride, ys + l, m.rank);
+    const double constant = b.log_weights[k] + m.log_dets[k];
+    for (std::size_t r = 0; r < R; ++r) {
+        const double distance = squares[r] - sum_of_squares(ys + r * m.rank, m.rank);
+        b.scores[(first + r) * m.components + k] =
+            log_density(constant, m.features, bounded<T>(distance > 0 ? distance : 0));
+    }
+}
+
+// [E39] [E38] Scores of all samples under component k.  IN m; INOUT b.
+template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Batch<T> &b) {
+    const T *mean = m.means + k * m.stride;
     std::size_t n = 0;
-    double squares[4], part[4], *ys = m.room; // [4, rank]
-    for (; n + 4 <= b.size; n += 4) {
-        deviate_in_noise<T, 4>(b.samples + n * m.stride, mean, scales, m.stride, m.away, squares);
-        for (std::size_t l = 0; l < m.rank; ++l) {
-            dots<T, 4>(projections + l * m.stride, m.away, m.stride, m.stride, part);
-            for (std::size_t j = 0; j < 4; ++j) ys[j * m.rank + l] = part[j];
-        }
-        for (std::size_t j = 0; j < 4; ++j) write(n + j, squares[j], ys + j * m.rank);
-    }
-    for (; n < b.size; ++n) {
-        deviate_in_noise<T, 1>(b.samples + n * m.stride, mean, scales, m.stride, m.away, squares);
-        all_dots(m.away, projections, m.rank, m.stride, m.stride, ys);
-        write(n, squares[0], ys);
-    }
+    for (; n + group <= b.size; n += group) score_group<T, group>(m, k, n, b);
+    for (; n < b.size; ++n) score_group<T, 1>(m, k, n, b);
     for (n = 0; n < b.size; ++n) {
         if (!b.has_gaps[n]) continue;
         const T *x = b.samples + n * m.stride, *present = b.present + n * m.stride;

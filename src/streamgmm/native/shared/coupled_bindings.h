@@ -8,7 +8,7 @@
 
 namespace streamgmm {
 
-constexpr std::size_t score_rows = 64; // rows scored together: they share each read of the parameters
+constexpr std::size_t score_rows = 128; // rows scored together: they share each read of the parameters
 
 template <class Kind> using SamplesOf = SampleArrays<typename Kind::Number>;
 

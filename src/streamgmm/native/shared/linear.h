@@ -28,7 +28,39 @@ inline void dots(const T *one, const T *many, std::size_t apart, std::size_t cou
     }
 }
 
-// The same for any number of vectors.  OUT out[number].
+// Dot products of R rows with C others: the numbers that `dots` gives for each pair. As in the tiles of the diagonal
+// kind, packs are gone over vector by vector, so that each pair needs one register, whatever the width.
+// IN rows, others: `apart` numbers from each other; OUT out[R, out_apart].
+template <class T, int R, int C>
+inline void cross_dots(const T *rows, const T *others, std::size_t apart, std::size_t count, double *out,
+                       std::size_t out_apart) {
+    using V = typename Lanes<T>::vector;
+    constexpr std::size_t lanes = vector_lanes<T>;
+    for (std::size_t start = 0; start < count; start += block_features) {
+        const std::size_t stop = count - start < block_features ? count : start + block_features;
+        Pack<T> packs[R * C];
+        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+            V acc[R * C] = {};
+            for (std::size_t d = start + i * lanes; d < stop; d += pack_lanes<T>) {
+                V b[C];
+                UNROLLED_FOR (int c = 0; c < C; ++c) b[c] = load_vector(others + c * apart + d);
+                UNROLLED_FOR (int r = 0; r < R; ++r) {
+                    const V a = load_vector(rows + r * apart + d);
+                    UNROLLED_FOR (int c = 0; c < C; ++c) acc[r * C + c] += a * b[c];
+                }
+            }
+            UNROLLED_FOR (int j = 0; j < R * C; ++j) packs[j].v[i] = acc[j];
+        }
+        T total[R * C];
+        sums<T, R * C>(packs, total);
+        for (int j = 0; j < R * C; ++j) {
+            double *to = out + j / C * out_apart + j % C;
+            *to = (start ? *to : 0) + double(total[j]);
+        }
+    }
+}
+
+// As `dots`, for any number of vectors.  OUT out[number].
 template <class T>
 inline void all_dots(const T *one, const T *many, std::size_t number, std::size_t apart, std::size_t count,
                      double *out) {
