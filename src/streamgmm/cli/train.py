@@ -340,10 +340,14 @@ def _say_result(run: TrainingRun, learned_before: int) -> None:
     console.say(f"{trainer.n_samples:,} samples learned{notes}; the model is {run.folder / MODEL}.{ending}")
     console.say_bad_rows(run.bad, progress.bad)
     if run.bursts:
-        console.say(
-            f"{len(run.bursts):,} rows describe single moments, such as faults, so the model was refined without them "
-            f"(first: row {run.bursts[0]:,}). Use --shuffle yes if the order of rows means nothing."
+        what = (
+            f"{len(run.bursts):,} rows describe single moments, such as faults, so the model was refined without them"
         )
+        first = f"first: row {run.bursts[0]:,}"
+        if len(run.bursts) == 1:
+            what = "1 row describes a single moment, such as a fault, so the model was refined without it"
+            first = f"row {run.bursts[0]:,}"
+        console.say(f"{what} ({first}). Use --shuffle yes if the order of rows means nothing.")
     if run.feature_names is not None:
         shown = ", ".join(run.feature_names[:MOST_NAMES])
         console.say(f"features: {shown}{' …' if len(run.feature_names) > MOST_NAMES else ''}")
