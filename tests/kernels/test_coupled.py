@@ -154,6 +154,27 @@ def test_natural_steps_of_full_covariances(dtype: type, size: tuple[int, int], b
 
 
 @dtypes
+@pytest.mark.parametrize("features", [5, 12, 33])
+def test_covariances_of_dependent_features_are_raised_by_rounding(dtype: type, features: int) -> None:
+    rng = np.random.default_rng(12)
+    case, bounds = full_case(rng, (2, features), dtype), (1e-9, 1e9)
+    roots = rng.normal(0, 1, (2, features, 3))
+    native, found = full_moments(case, dtype, np.full(2, 5.0))
+    found[:] = roots @ roots.swapaxes(1, 2)
+    least = bounds[1] ** -2.0
+    coupled.settle(case.model, native, bounds, range(2))
+    for k in range(2):
+        raised = found[k].astype(np.float64) + least * np.eye(features)
+        expected = eqc.sound_covariance(raised, least, float(np.finfo(dtype).eps))
+        inverse = np.linalg.inv(case.buffers["factors"][k, :, :features].astype(np.float64))
+        np.testing.assert_allclose(inverse @ inverse.T, expected, atol=2e-3 if dtype == np.float32 else 1e-5)
+        found_log, expected_log = np.log(np.diag(inverse)).sum(), 0.5 * np.linalg.slogdet(expected)[1]
+        assert abs(found_log - expected_log) < 0.1 * features  # ten times as much would be 1.15 for each
+        assert (expected != raised).any()
+        assert np.abs(case.buffers["factors"][k]).max() < 10 * np.finfo(dtype).eps ** -0.5
+
+
+@dtypes
 @pytest.mark.parametrize("size", [(3, 5), (6, 33), (9, 70)])
 @pytest.mark.parametrize("soft", [False, True])
 def test_full_steps_with_and_without_abandoning_agree_to_the_bit(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.float64]
 USUAL_RANGE = 2.5758293035489004  # deviations on each side of what is expected: 99 % of a Gaussian
 MOST_EVIDENCE = 5.0  # deviations: a feature that is farther from a component says no more about the others
+FARTHEST, LARGEST = 1e150, 1e290  # of what is expected, and of its square in deviations: sums stay finite
 FEATURES_AT_ONCE = 1 << 20  # numbers in one block of rows × components × features
 
 
@@ -73,8 +74,8 @@ def expect_by_precisions(
     for start in range(0, len(x), size):
         part = slice(start, start + size)
         pulls = np.stack([pull(k, x[part] - own) for k, own in enumerate(means)], axis=1)
-        expected = x[part, None] - pulls / precisions
-        terms = 0.5 * (np.log(precisions / (2 * np.pi)) - pulls**2 / precisions)
+        expected = np.clip(x[part, None] - pulls / precisions, -FARTHEST, FARTHEST)
+        terms = 0.5 * (np.log(precisions / (2 * np.pi)) - (pulls / np.sqrt(precisions)) ** 2)
         without = scores[part, :, None] - terms
         shares = np.exp(np.maximum(without - without.max(1, keepdims=True), -700.0))
         shares /= shares.sum(1, keepdims=True)
@@ -119,7 +120,8 @@ def rank_reasons(
 
     Features that never varied and ``differs`` (N, D) come before all others.
     """
-    squares = (rows - expected.mean) ** 2 / expected.variance
+    with np.errstate(over="ignore"):
+        squares = np.minimum((rows - expected.mean) ** 2 / expected.variance, LARGEST)
     if differs is not None:
         some = differs.any(1)
         squares[some] = np.where(np.isnan(rows[some]), np.nan, differs[some])

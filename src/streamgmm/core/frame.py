@@ -24,7 +24,7 @@ WIDE = 1.5625  # ratio of the running variance to the frame's, or its inverse, f
 JUMPED = 0.3  # share of values ten deviations or more away from which a feature has changed altogether
 REPLACED = 0.9  # and from which nothing of what components know about it is left
 SMALLEST_MEAN = 1e-300  # so that its inverse is finite
-LARGEST_UNIT = {"f": 1e36, "d": 1e140}
+LARGEST_UNIT = {"f": 1e32, "d": 1e140}  # times the largest scale, still a number
 NARROW = 1e-4  # share of its variance below which a feature that is known from few rows has another unit
 YOUNG = 1000  # rows that are few
 MANY = 20  # unusual values that it takes to say so
@@ -35,7 +35,9 @@ UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: 
 LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
 LARGEST_SUM = 1e100
 LARGEST_DEVIATION = 1e15  # of a feature in its frame, which follows every change
-LARGEST_COUNT = 1e17  # also of kurtosis, which is at most the number of values
+LARGEST_COUNT = (
+    1e17  # also of kurtosis, which is at most the number of values, or grows while half of them are forgotten
+)
 STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "doubts")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
@@ -228,7 +230,7 @@ class Frame:
         before = np.where(self.varies, self.kurtosis, 0.0)
         variance = (1 - share) + share * square
         mixed = ((1 - share) * before + share * fourth) / np.maximum(variance, 1e-30) ** 2
-        self.kurtosis = np.where(known > 0, mixed, self.kurtosis)
+        self.kurtosis = np.where(known > 0, np.minimum(mixed, LARGEST_COUNT), self.kurtosis)
 
     def _merge(self, known: Numbers, unusual: Numbers, mean: Numbers, variance: Numbers, memory: float) -> None:
         """Add the statistics of new values to the running ones."""
@@ -325,7 +327,7 @@ def validate_values(values: Floats) -> None:
     """Raise ValueError for values of a frame (12, D) that training cannot have made."""
     require_range("frame.shift", values[0], -LARGEST_MEAN, LARGEST_MEAN)
     require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
-    largest = 1.001 * LARGEST_UNIT[values.dtype.char]  # rounded
+    largest = 1.001 * max(LARGEST_UNIT[values.dtype.char], 1e36)  # rounded; version 0.1 wrote larger ones
     require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny), largest)
     require_range("frame.activity", values[2], 0.0, 2.0)
     require_range("frame.clip", values[4], 1.0)

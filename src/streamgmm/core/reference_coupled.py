@@ -52,6 +52,24 @@ def blended_covariance(S: Array, N: float, ν: Array, m: Array, added: Array, le
     return np.outer(ρ, ρ) * S + np.diag(np.maximum(m * ν / (N + m) + added, least))
 
 
+def sound_covariance(Σ: Array, least: float, rounding: float) -> Array:
+    """[E36] Σ, with its diagonal raised for as long as a pivot tells no more than what rounding left of it."""
+    share, D = 0.0, len(Σ)
+    while True:
+        rest, entries, sound = Σ.copy(), np.diag(Σ), True
+        for j in range(D):
+            pivot = max(rest[j, j], least)
+            lost = pivot <= least * (1 + 1e-12) and D * rounding * entries[j] > 0.5 * least
+            sound = not lost and pivot > rounding * entries[j]
+            if not sound:
+                break
+            rest[j + 1 :, j + 1 :] -= np.outer(rest[j, j + 1 :], rest[j, j + 1 :]) / pivot
+        share = 10 * share if share > 0 else D * rounding
+        if sound or share >= 0.1:
+            return Σ
+        Σ = Σ + share * np.diag(entries)
+
+
 def spectral_step(x: Array, model: Spectral, g: Array, ε: float, bounds: tuple[float, float]) -> Spectral:
     """[E37] One bounded step of gradient ascent in eigenvalues and eigenvectors: new ξ, μ, λ and V."""
     ξ, μ, λ, V = model

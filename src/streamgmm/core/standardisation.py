@@ -20,6 +20,7 @@ from streamgmm.core.rules import Context, Rule
 from streamgmm.core.rules.moments import MomentState, RegularisedState, cross_validated_losses
 from streamgmm.core.scaling import may_hold_a_burst
 from streamgmm.core.state import require_range
+from streamgmm.core.tensors import bound_means
 from streamgmm.native import Rows, Turn
 
 WARM_UP, LONGEST_WARM_UP = 200, 1600  # rows that are kept until the first frame is known; twice as many if in doubt
@@ -165,7 +166,8 @@ class Standardisation:
         """[E24] Set weight and smallest variance of the prior; what it expects of ``fresh`` features (D,), too."""
         assert self._frame is not None
         frame, state, kind = self._frame, main.state, main.parameters.kind
-        smallest = self._smallest * frame.unit**2
+        # a feature may vary by far less than the smallest variance: no component is wider than its bounds for that
+        smallest = np.minimum(self._smallest * frame.unit**2, self._bounds.variance_max)
         if not isinstance(state, RegularisedState) or state.prior is None:
             if smallest.any():
                 kind.limit_precisions(main.parameters, 1 / np.maximum(smallest, 1 / self._bounds.precision_max))
@@ -215,6 +217,7 @@ class Standardisation:
         moved = kind.reframe(tensors, move.shift, move.factor)
         if moved is not tensors:  # kinds need not work in place
             tensors.assign(moved)
+        bound_means(tensors)
         state = rule.reframed(main.state, kind, move.shift, move.factor)
         if move.fresh.any():
             kind.forget_features(tensors, move.fresh)
@@ -267,6 +270,7 @@ class Standardisation:
         frame = self._frame or Frame.start(self._first.rows, main.parameters.dtype)
         inner, kind = main.parameters.copy(), main.parameters.kind
         if self.answer_into(main, inner):
+            bound_means(inner.tensors)
             return inner
         if self._frame is None:  # nothing is learned yet: one Gaussian for all rows
             values = kind.initial(np.zeros_like(inner.means), None, 1.0)
@@ -278,7 +282,7 @@ class Standardisation:
             kind.limit_precisions(inner, 1 / np.maximum(1 - between, 1 / self._bounds.precision_max))
         tensors = kind.reframe(inner.tensors, -frame.shift * frame.unit, 1 / frame.unit)
         kind.fix_features(tensors, ~frame.varies, frame.shift)
-        return Parameters(kind, tensors.named(), inner.logits)
+        return Parameters(kind, bound_means(tensors).named(), inner.logits)
 
     def answer_into(self, main: Replica, out: Parameters) -> bool:
         """Set ``out`` to parameters in the units of the rows, if the rule can do so at once."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgmm.core.rows import LIMITS
 from streamgmm.native import Floats, aligned_copy, padded
 
 BLOCK = 12_000  # numbers of a block: the C library asks the system for larger arrays each time
@@ -88,3 +89,11 @@ def row_blocks(rows: Floats) -> Iterator[slice]:
     height = max(1, BLOCK // max(1, rows.shape[1]))
     for start in range(0, len(rows), height):
         yield slice(start, start + height)
+
+
+def bound_means(tensors: Tensors) -> Tensors:
+    """Bring means that have moved to other units back within the limits of what can be learned, in place."""
+    if "means" in tensors.layout:
+        most = LIMITS[tensors.dtype]
+        np.clip(tensors["means"], -most, most, out=tensors["means"])
+    return tensors

@@ -8,17 +8,42 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.covariance.base import FAR
+from streamgmm.core.rows import LIMITS
 
 Numbers = npt.NDArray[np.float64]
 INDEPENDENT = 0.5  # products of unit rows up to which a matrix has an inverse
 GRADED = 1e-8  # share of the largest singular value below which rounding leaves too few digits of the smallest
 ORTHONORMAL = 1e-3  # products of unit rows from which they are orthonormalised again
+MOST_VARIANCE = 1e10  # of samples, where features are standardised
+FARTHEST = 1e140  # deviations whose squares stay finite
+SINGLE = (1e-36, 1e36)  # numbers that fit into float32, and whose inverse does
+
+
+def held(values: Numbers, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return variances (K, D) or covariances (K, D, D) in a float type, or as they are where it cannot hold them."""
+    sizes = values if values.ndim == 2 else np.diagonal(values, axis1=1, axis2=2)
+    fits = dtype != np.float32 or (sizes.min() > SINGLE[0] and sizes.max() < SINGLE[1])
+    return values.astype(dtype) if fits else values
 
 
 def covariances_of(factors: npt.NDArray[Any]) -> Numbers:
     """Return the covariances (K, D, D) of precisions F'F."""
     inverse = np.linalg.inv(factors.astype(np.float64))
     return inverse @ inverse.swapaxes(-1, -2)
+
+
+def within_limits(values: Numbers, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return expected or drawn values in a float type, within the limits of what can be learned."""
+    return np.clip(values, -LIMITS[dtype], LIMITS[dtype]).astype(dtype)
+
+
+def shrinkage(variances: Numbers) -> Numbers:
+    """Return what to multiply deviations with so that their squares stay those that can be learned.
+
+    A component that has learned nothing since its features were far wider is not as wide as it was.
+    """
+    with np.errstate(divide="ignore"):
+        return np.minimum(1.0, np.sqrt(MOST_VARIANCE / np.maximum(variances, 0.0)))
 
 
 def correlations_of(covariance: Numbers) -> Numbers:
@@ -53,6 +78,33 @@ def precision_factors(precisions: Numbers) -> Numbers:
     """Return lower triangular F (K, D, D) such that F'F are the given precisions."""
     turned = np.linalg.cholesky(precisions[..., ::-1, ::-1])
     return np.asarray(turned[..., ::-1, ::-1].swapaxes(-1, -2), np.float64)
+
+
+def lower_marginals(factors: npt.NDArray[Any], chosen: list[int]) -> Numbers:
+    """Return lower triangular F (K, H, H) of the precisions of some features alone, without squares."""
+    roots = np.linalg.inv(factors.astype(np.float64))[:, chosen]
+    deviations = np.linalg.norm(roots, axis=2)
+    _, upper = _triangular((roots / deviations[..., None]).swapaxes(1, 2))
+    return np.tril(np.linalg.inv(upper.swapaxes(1, 2))) / deviations[:, None]
+
+
+def lower_parts(columns: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+    """Return lower triangular L (K, H, H) and t (K, H) such that L u = t solves C u = y in least squares.
+
+    L'L = C'C, but C'C itself, of columns C (K, D, H), would have half of the digits.
+    """
+    turns, upper = _triangular(columns[..., ::-1])
+    turned = np.einsum("kdh,kd->kh", turns, y)
+    return np.tril(upper[..., ::-1, ::-1]), turned[..., ::-1]
+
+
+def _triangular(columns: Numbers) -> tuple[Numbers, Numbers]:
+    """Return Q and R of columns (K, D, H), where R has an inverse although rounding may leave nothing of a column."""
+    turns, upper = np.linalg.qr(columns)
+    at, least = np.arange(columns.shape[-1]), np.finfo(np.float64).eps * np.linalg.norm(columns, axis=1)
+    pivots = upper[:, at, at]
+    upper[:, at, at] = np.where(np.abs(pivots) > least, pivots, least)
+    return turns, upper
 
 
 def spectral_factors(factors: npt.NDArray[Any], closest: bool = False) -> Numbers:

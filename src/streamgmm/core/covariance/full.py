@@ -12,18 +12,24 @@ import numpy.typing as npt
 from streamgmm.core.covariance.base import FAR, SCALES
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
+    FARTHEST,
     Numbers,
     blocks,
     correlations_of,
     covariances_of,
+    held,
     independent_rows,
     limited,
     lower_factors,
+    lower_marginals,
+    lower_parts,
     orthonormal_rows,
     precision_factors,
     require_correlations,
     rescaled,
+    shrinkage,
     spectral_factors,
+    within_limits,
 )
 from streamgmm.core.covariance.work import Bounds, Statistics, Work
 from streamgmm.core.parameters import Parameters
@@ -73,7 +79,7 @@ class Full(Coupled):
     def validate_moments(self, moments: Tensors, means: Floats) -> None:
         require_range("pending", moments["pending"], 0.0)
         require_range("covariances", moments["covariances"], -SCALES[1], SCALES[1])
-        variances = np.abs(self.variances(moments))  # rounding may leave one a little below zero
+        variances = np.abs(np.diagonal(moments["covariances"], axis1=1, axis2=2))
         rounding = np.finfo(np.float64).eps * (1.0 + float(np.abs(means).max(initial=0.0)) ** 2)
         require_correlations("covariances", moments["covariances"], variances, variances, min(1.0, rounding))
 
@@ -119,35 +125,33 @@ class Full(Coupled):
         for k in np.unique(components):
             own = components == k
             noise[own] = np.linalg.solve(parameters["factors"][k].astype(np.float64), noise[own].T).T
-        return (noise + parameters.means[components]).astype(parameters.dtype)
+        return within_limits(noise + parameters.means[components], parameters.dtype)
 
     def marginal(self, parameters: Parameters, features: Sequence[int]) -> Parameters:
         chosen = list(features)
-        some = covariances_of(parameters["factors"])[:, chosen][:, :, chosen]
-        values = {"means": parameters.means[:, chosen], "factors": lower_factors(some)}
+        values = {"means": parameters.means[:, chosen], "factors": lower_marginals(parameters["factors"], chosen)}
         return Parameters(self, values, parameters.logits)
 
     def condition(self, parameters: Parameters, row: Numbers) -> Parameters:
         hidden = np.isnan(row)
         factors = parameters["factors"].astype(np.float64)
-        precisions = factors.swapaxes(1, 2) @ factors
         away = np.where(hidden, 0.0, row - parameters.means)
-        inner = precisions[:, hidden][:, :, hidden]
-        pulls = np.einsum("kij,kj->ki", precisions[:, hidden], away)
-        means = parameters.means[:, hidden] - np.linalg.solve(inner, pulls[..., None])[..., 0]
+        y = np.clip(np.einsum("kij,kj->ki", factors, away), -FARTHEST, FARTHEST)
+        inner, turned = lower_parts(factors[:, :, hidden], y)
+        means = parameters.means[:, hidden] - np.linalg.solve(inner, turned[..., None])[..., 0]
         logits = self.component_scores(parameters, row[None])[0] if not hidden.all() else parameters.logits
-        values = {"means": means.astype(parameters.dtype), "factors": precision_factors(inner)}
+        values = {"means": within_limits(means, parameters.dtype), "factors": inner}
         return Parameters(self, values, logits)
 
     def pull(self, parameters: Parameters, component: int, away: Numbers) -> Numbers:
         factor = parameters["factors"][component].astype(np.float64)
-        return np.asarray((away @ factor.T) @ factor)
+        return np.asarray(np.clip(away @ factor.T, -FARTHEST, FARTHEST) @ factor)
 
     def conditional_precisions(self, parameters: Parameters) -> Numbers:
         return (parameters["factors"].astype(np.float64) ** 2).sum(1)
 
     def feature_variances(self, parameters: Parameters) -> Floats:
-        return np.diagonal(covariances_of(parameters["factors"]), axis1=1, axis2=2).astype(parameters.dtype)
+        return held(np.diagonal(covariances_of(parameters["factors"]), axis1=1, axis2=2), parameters.dtype)
 
     def to_sklearn(self, parameters: Parameters) -> dict[str, Any]:
         covariances = covariances_of(parameters["factors"])
@@ -161,10 +165,10 @@ class Full(Coupled):
 
     def precisions(self, parameters: Parameters) -> Floats:
         factors = parameters["factors"].astype(np.float64)
-        return (factors.swapaxes(1, 2) @ factors).astype(parameters.dtype)
+        return held(factors.swapaxes(1, 2) @ factors, parameters.dtype)
 
     def covariances(self, parameters: Parameters) -> Floats:
-        return covariances_of(parameters["factors"]).astype(parameters.dtype)
+        return held(covariances_of(parameters["factors"]), parameters.dtype)
 
     def n_parameters(self, n_components: int, n_features: int) -> int:
         return n_components * (n_features + n_features * (n_features + 1) // 2)
@@ -220,7 +224,9 @@ class Full(Coupled):
             if name == "means":
                 values[name] = (old.astype(np.float64) - shift) * factor
             elif name == "covariances":
-                values[name] = old.astype(np.float64) * np.multiply.outer(factor, factor)
+                moved = old.astype(np.float64) * np.multiply.outer(factor, factor)
+                shrunk = shrinkage(np.diagonal(moved, axis1=1, axis2=2))
+                values[name] = shrunk[:, :, None] * moved * shrunk[:, None]
             elif name == "factors":
                 values[name] = old.astype(np.float64) / scale if _is_lower(old) else rescaled(old, scale)
             else:
@@ -278,7 +284,8 @@ class Full(Coupled):
     # Restarts of light components
 
     def variances(self, moments: Tensors) -> Floats:
-        return np.diagonal(moments["covariances"], axis1=1, axis2=2)
+        found = np.diagonal(moments["covariances"], axis1=1, axis2=2)
+        return np.maximum(found, 0)  # rounding may leave one a little below zero
 
     def offset(self, moments: Tensors, component: int, spread: Floats, rng: np.random.Generator) -> Floats:
         """Follow the correlations: independent steps would lead far away where features hardly differ."""

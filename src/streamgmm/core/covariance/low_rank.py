@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamgmm.core.covariance.base import FAR, SCALES
 from streamgmm.core.covariance.coupled import Coupled
-from streamgmm.core.covariance.dense import Numbers, require_correlations
+from streamgmm.core.covariance.dense import FARTHEST, Numbers, held, require_correlations, shrinkage, within_limits
 from streamgmm.core.covariance.work import Bounds, Statistics
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import require_range
@@ -19,7 +19,7 @@ from streamgmm.core.tensors import Layout, Tensors
 from streamgmm.native import Floats, coupled
 
 MOST_FEATURES = 512  # of which covariances are shown as matrices
-INNER = (1e-30, 1e9)  # second moments of hidden numbers, which are about 1
+INNER = (1e-300, 1e15)  # second moments of hidden numbers, which are about 1 unless samples are absurd, or all equal
 ROUNDING = 1e-6  # part of the largest square by which rounding may leave one below zero
 BY_FEATURE = ("factors", "cross")  # tensors that scale with a feature
 FEATURES_LAST = ("means", "scales", "factors", "projections", "variances", "cross")
@@ -97,6 +97,7 @@ class LowRank(Coupled):
 
     def clip(self, parameters: Parameters, bounds: Bounds) -> None:
         np.clip(parameters["scales"], *bounds, out=parameters["scales"])
+        np.clip(parameters["factors"], -1 / bounds.scale_min, 1 / bounds.scale_min, out=parameters["factors"])
         parameters.refresh()
 
     def initial(
@@ -158,8 +159,9 @@ class LowRank(Coupled):
         inner = np.eye(self.rank) + weighted @ factors[..., known].swapaxes(1, 2)
         z = np.linalg.solve(inner, weighted @ (row[known] - means[:, known])[..., None])[..., 0]
         roots = np.linalg.cholesky(np.linalg.inv(inner))
+        expected = means[:, hidden] + np.einsum("kl,kld->kd", z, factors[..., hidden])
         values = {
-            "means": means[:, hidden] + np.einsum("kl,kld->kd", z, factors[..., hidden]),
+            "means": within_limits(expected, parameters.dtype),
             "scales": scales[:, hidden],
             "factors": roots.swapaxes(1, 2) @ factors[..., hidden],
         }
@@ -177,14 +179,15 @@ class LowRank(Coupled):
         rounding = self.rank * float(np.finfo(parameters.dtype).eps)
         log_weights = np.log(np.maximum(parameters.weights, np.finfo(np.float64).tiny))
         for k in range(len(parameters)):
-            away, noise = np.nan_to_num(x - means[k]), scales[k] ** 2
-            pairs = (factors[k][first] * (factors[k][second] * noise)).astype(parameters.dtype)
+            away = np.clip(np.nan_to_num((x - means[k]) * scales[k]), -FARTHEST, FARTHEST)
+            loads = factors[k] * scales[k]
+            pairs = (loads[first] * loads[second]).astype(parameters.dtype)
             inner[:, first, second] = inner[:, second, first] = mask @ pairs.T  # takes nearly all of the time
             largest = inner[:, diagonal, diagonal].max(1, keepdims=True)
             inner[:, diagonal, diagonal] += 1.0 + rounding * largest  # or factors far above the noise are singular
-            pulled = (away * noise) @ factors[k].T
+            pulled = away @ loads.T
             zs[k] = np.linalg.solve(inner, pulled[..., None])[..., 0]
-            distance = away**2 @ noise - (pulled * zs[k]).sum(1)
+            distance = (away**2).sum(1) - (pulled * zs[k]).sum(1)
             log_det = known @ np.log(scales[k]) - 0.5 * np.linalg.slogdet(inner)[1]
             scores[k] = log_weights[k] + log_det - 0.5 * distance
         shares = np.exp(scores - scores.max(0))
@@ -197,15 +200,17 @@ class LowRank(Coupled):
 
     def pull(self, parameters: Parameters, component: int, away: Numbers) -> Numbers:
         scales, projections = (parameters[n][component].astype(np.float64) for n in ("scales", "projections"))
-        return np.asarray(away * scales**2 - (away @ projections.T) @ projections)
+        units = np.clip(away * scales, -FARTHEST, FARTHEST)
+        return np.asarray(units * scales - (units @ (projections / scales).T) @ projections)
 
     def conditional_precisions(self, parameters: Parameters) -> Numbers:
         scales, projections = (parameters[n].astype(np.float64) for n in ("scales", "projections"))
-        return scales**2 - (projections**2).sum(1)
+        explained = ((projections / scales[:, None]) ** 2).sum(1)
+        return scales**2 * np.maximum(1 - explained, np.finfo(parameters.dtype).eps)  # rounding leaves no more
 
     def feature_variances(self, parameters: Parameters) -> Floats:
         scales, factors = (parameters[n].astype(np.float64) for n in ("scales", "factors"))
-        return ((factors**2).sum(1) + scales**-2.0).astype(parameters.dtype)
+        return held((factors**2).sum(1) + scales**-2.0, parameters.dtype)
 
     def factors(self, parameters: Parameters) -> Floats:
         """Return the factors of all components, (K, D, L)."""
@@ -213,19 +218,19 @@ class LowRank(Coupled):
 
     def noise_variances(self, parameters: Parameters) -> Floats:
         """Return the variances that factors do not explain, (K, D)."""
-        return (parameters["scales"].astype(np.float64) ** -2.0).astype(parameters.dtype)
+        return held(parameters["scales"].astype(np.float64) ** -2.0, parameters.dtype)
 
     def precisions(self, parameters: Parameters) -> Floats:
         self._require_few(parameters)
         scales, projections = (parameters[n].astype(np.float64) for n in ("scales", "projections"))
         diagonal = np.eye(parameters.n_features) * (scales**2)[:, None]
-        return (diagonal - projections.swapaxes(1, 2) @ projections).astype(parameters.dtype)
+        return held(diagonal - projections.swapaxes(1, 2) @ projections, parameters.dtype)
 
     def covariances(self, parameters: Parameters) -> Floats:
         self._require_few(parameters)
         scales, factors = (parameters[n].astype(np.float64) for n in ("scales", "factors"))
         diagonal = np.eye(parameters.n_features) * (scales**-2.0)[:, None]
-        return (diagonal + factors.swapaxes(1, 2) @ factors).astype(parameters.dtype)
+        return held(diagonal + factors.swapaxes(1, 2) @ factors, parameters.dtype)
 
     def _require_few(self, parameters: Parameters) -> None:
         if parameters.n_features > MOST_FEATURES:
@@ -290,6 +295,10 @@ class LowRank(Coupled):
             elif name in ("scales", "projections"):
                 new /= np.abs(scale) if name == "scales" else scale
             values[name] = new
+        if "variances" in values:
+            shrunk = shrinkage(values["variances"])
+            values["variances"] *= shrunk**2
+            values["cross"] *= shrunk[:, None]
         tensors.assign(Tensors(tensors.layout, values, tensors.dtype))
         return tensors
 

@@ -13,6 +13,7 @@ from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules.context import Context
 from streamgmm.core.rules.merging import average_parameters
 from streamgmm.core.state import State
+from streamgmm.core.tensors import bound_means
 from streamgmm.native import Floats, Steps
 
 S = TypeVar("S", bound=State)
@@ -309,10 +310,8 @@ class Rule(ABC, Generic[S]):
 
         Parameters
         ----------
-        state : State
-            What the rule remembers.
-        parameters : Parameters
-            Parameters to start from.
+        state, parameters : State, Parameters
+            What the rule remembers, and the parameters to start from.
         """
         return state
 
@@ -328,7 +327,7 @@ class Rule(ABC, Generic[S]):
         shift, factor : arrays of shape (D,)
             The map of each feature.
         """
-        return state.map_tensors(lambda tensors: kind.reframe(tensors, shift, factor))
+        return state.map_tensors(lambda tensors: bound_means(kind.reframe(tensors, shift, factor)))
 
     def refine(self, state: S, parameters: Parameters, samples: Any, counts: Any, bounds: Bounds) -> bool:
         """Iterate EM on all samples of a finished training; return whether the rule can.

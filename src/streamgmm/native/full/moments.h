@@ -126,7 +126,20 @@ template <class T> struct Scaled {
     Doubles operator()(std::size_t i, std::size_t j) const {
         return roots[i] * load_doubles(rows + i * stride + j) * load_vector(roots + j);
     }
+
+    // The element at (i, i).
+    double at(std::size_t i) const { return roots[i] * double(rows[i * stride + i]) * roots[i] + more[i]; }
 };
+
+// Whether U is more than what rounding left.  IN u[d, stride].
+template <class T> inline bool is_sound_factor(const Scaled<T> &matrix, std::size_t d, double least, const double *u) {
+    bool sound = true;
+    for (std::size_t i = 0; i < d; ++i) {
+        const double root = u[i * matrix.stride + i];
+        sound = sound && is_sound<T>(root * root, matrix.at(i), least, d);
+    }
+    return sound;
+}
 
 // [E36] The factor of the precision of a component from its covariance and the prior.  INOUT m.
 template <class T> inline void settle(Full<T> &m, std::size_t k, const Limits &limits) {
@@ -140,12 +153,14 @@ template <class T> inline void settle(Full<T> &m, std::size_t k, const Limits &l
     }
     const Scaled<T> blend = {m.covariances + k * d * m.stride, m.stride, roots, own};
     T *factor = m.factors + k * d * m.stride;
-    if constexpr (sizeof(T) == sizeof(double)) {
-        invert_factor(blend, d, m.stride, limits.least, u, factor);
-    } else {
-        invert_factor(blend, d, m.stride, limits.least, u, w);
-        for (std::size_t i = 0; i < d * m.stride; ++i) factor[i] = T(w[i]);
+    double *inverse = w;
+    if constexpr (sizeof(T) == sizeof(double)) inverse = factor;
+    invert_factor(blend, d, m.stride, limits.least, u, inverse);
+    for (double share = 0; !is_sound_factor(blend, d, limits.least, u) && (share = next_share<T>(share, d)) > 0;) {
+        for (std::size_t i = 0; i < d; ++i) own[i] += share * blend.at(i);
+        invert_factor(blend, d, m.stride, limits.least, u, inverse);
     }
+    for (std::size_t i = 0; inverse == w && i < d * m.stride; ++i) factor[i] = T(w[i]);
     refresh(m, k);
     if (m.ahead.panels) m.ahead.drifts[k] = HUGE_VAL; // what is known of F is no longer true
 }

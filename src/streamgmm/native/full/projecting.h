@@ -97,11 +97,15 @@ inline double squared_length(const double *y, std::size_t count) {
     return total_of(sums);
 }
 
-// Length of row i of F.
+// Length of row i of F. Units may be so small, or so large, that squares of T have no end or no digits.
 template <class T> inline double length(const Full<T> &m, std::size_t k, std::size_t i) {
     const T *row = m.factors + (k * m.features + i) * m.stride;
     double square;
     line_dots<T, 1>(row, row, 0, m.stride, &square);
+    if (sizeof(T) < sizeof(double) && !(square > 1e-30 && square < 1e37)) {
+        square = 0;
+        for (std::size_t j = 0; j < m.features; ++j) square += double(row[j]) * double(row[j]);
+    }
     return __builtin_sqrt(square);
 }
 

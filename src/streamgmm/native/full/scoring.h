@@ -83,7 +83,7 @@ template <class T> inline Hidden condition(const Full<T> &m, std::size_t k, cons
             for (std::size_t b = a; b < count; ++b) precision[a * count + b] += left * double(row[features[b]]);
         }
     }
-    const double log_det = factorise(precision, count, 1e-300);
+    const double log_det = factorise_soundly<double>(precision, count, 1e-300, precision + m.features * m.features);
     solve_lower(precision, count, expected);
     for (std::size_t a = 0; a < count; ++a) distance -= expected[a] * expected[a];
     solve_upper(precision, count, expected);

@@ -37,6 +37,10 @@ template <class T> inline void orthogonalise(const Full<T> &m, std::size_t k, co
     }
 }
 
+// A mean follows absurd samples so far at a time: products with F stay finite.
+template <class T> constexpr T longest_step = T(1e100);
+template <> constexpr float longest_step<float> = 1e18f;
+
 // P a = F'(F a).  IN y[features] = F a; OUT out[features].
 template <class T> inline void pull_back(const Full<T> &m, std::size_t k, const double *y, double *out) {
     for (std::size_t j = 0; j < m.features; ++j) out[j] = 0;
@@ -91,6 +95,7 @@ template <class T> inline void climb(Full<T> &m, std::size_t k, const Batch<T> &
         const double w = b.scores[n * m.components + k];
         if (w < negligible<T>) continue;
         deviate(b.samples + n * m.stride, mean, m.stride, m.away);
+        for (std::size_t j = 0; j < d; ++j) m.away[j] = limited(m.away[j], longest_step<T>);
         if (b.has_gaps[n]) take_expected(m, k, b.present + n * m.stride, w, lambda, second, turns);
         project(m, k, m.away, y);
         pull_back(m, k, y, pulled);

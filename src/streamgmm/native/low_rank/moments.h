@@ -4,7 +4,8 @@
 
 namespace {
 
-constexpr double seeded = 0.1; // share of a variance that factors have at first
+constexpr double seeded = 0.1;          // share of a variance that factors have at first
+constexpr double farthest_hidden = 1e4; // no sample says more of z, in deviations that it had at first
 
 template <class T> inline bool grows(const LowRank<T> &m, std::size_t k) {
     return m.inner[k * m.rank * m.rank] != T(0);
@@ -68,7 +69,8 @@ inline void add_sample(const LowRank<T> &m, std::size_t k, const Batch<T> &b, st
     const T *present = b.has_gaps[n] ? b.present + n * m.stride : nullptr;
     const T *factors = m.factors + k * m.rank * m.stride, *scales = m.scales + k * m.stride;
     const T *spreads = m.spreads + k * m.rank * m.rank;
-    for (std::size_t d = 0; d < m.stride; ++d) m.away[d] = x[d] - mean[d];
+    const T most = T(farthest);
+    for (std::size_t d = 0; d < m.stride; ++d) m.away[d] = limited(T(x[d] - mean[d]), most);
     double *z = room, *covariance = z + m.rank, *y = covariance + m.rank * m.rank;
     const T *gains = m.gains + k * rank * rank;
     Posterior found = {};
@@ -87,7 +89,7 @@ inline void add_sample(const LowRank<T> &m, std::size_t k, const Batch<T> &b, st
             }
         }
     }
-    const T most = T(farthest);
+    for (std::size_t l = 0; l < rank; ++l) z[l] = limited(z[l], farthest_hidden);
     for (std::size_t d = 0; d < m.features; ++d) m.away[d] = limited(T(x[d] - own[d]), most);
     double *first = sums.first, *second = sums.second;
     if (present) {
@@ -168,7 +170,7 @@ template <class T> inline void settle(LowRank<T> &m, std::size_t k, const Limits
         double trace = 0;
         for (std::size_t i = 0; i < rank * rank; ++i) u[i] = double(m.inner[k * rank * rank + i]);
         for (std::size_t l = 0; l < rank; ++l) trace += u[l * rank + l];
-        factorise(u, rank, 1e-10 * trace);
+        factorise_soundly<T>(u, rank, 1e-10 * trace, w);
         invert(u, rank, w);
     }
     for (std::size_t l = 0; l < rank; ++l) {

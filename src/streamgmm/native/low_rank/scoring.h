@@ -37,6 +37,15 @@ inline void deviate_in_noise(const T *samples, const T *mean, const T *scales, s
     }
 }
 
+// What factors explain of a squared length is no longer than it; what is beyond its bound stays there, or infinity
+// minus infinity would be no distance at all.
+template <class T> inline double unexplained(double square, double explained) {
+    const double rest = square - explained;
+    return square < distance_max<T> ? (rest > 0 ? rest : 0) : distance_max<T>;
+}
+
+constexpr double farthest_deviation = 1e140; // of the noise: squares stay finite
+
 // [E38] What a sample with gaps says about u: its mean and covariance, and the density of what the sample has.
 struct Posterior {
     double *mean;       // [rank] of u
@@ -57,18 +66,19 @@ inline Posterior posterior(const LowRank<T> &m, std::size_t k, const T *away, co
     double distance = 0, log_det = 0;
     for (std::size_t d = 0; d < m.features; ++d) {
         if (present && present[d] == T(0)) continue;
-        const double s = double(scales[d]), a = double(away[d]);
-        distance += s * a * (s * a);
+        const double s = double(scales[d]), a = limited(s * double(away[d]), farthest_deviation);
+        distance += a * a;
         log_det += __builtin_log(s);
         for (std::size_t l = 0; l < rank; ++l) {
-            const double f = s * s * double(factors[l * m.stride + d]);
+            const double f = s * double(factors[l * m.stride + d]);
             mean[l] += f * a;
-            for (std::size_t j = l; j < rank; ++j) u[l * rank + j] += f * double(factors[j * m.stride + d]);
+            for (std::size_t j = l; j < rank; ++j) u[l * rank + j] += f * (s * double(factors[j * m.stride + d]));
         }
     }
-    log_det -= factorise(u, rank, 1e-300);
+    log_det -= factorise_soundly<double>(u, rank, 1.0, w);
     solve_lower(u, rank, mean);
-    for (std::size_t l = 0; l < rank; ++l) distance -= mean[l] * mean[l];
+    double explained = 0;
+    for (std::size_t l = 0; l < rank; ++l) explained += mean[l] * mean[l];
     solve_upper(u, rank, mean);
     invert(u, rank, w);
     for (std::size_t l = 0; l < rank; ++l)
@@ -77,7 +87,7 @@ inline Posterior posterior(const LowRank<T> &m, std::size_t k, const T *away, co
             for (std::size_t i = l > j ? l : j; i < rank; ++i)
                 covariance[l * rank + j] += w[i * rank + l] * w[i * rank + j];
         }
-    return {mean, covariance, distance > 0 ? distance : 0, log_det};
+    return {mean, covariance, unexplained<double>(distance, explained), log_det};
 }
 
 constexpr int group = 4;                               // samples that share each read of the projections
@@ -96,9 +106,8 @@ template <class T, int R> inline void score_group(const LowRank<T> &m, std::size
     for (; l < m.rank; ++l) cross_dots<T, R, 1>(m.away, projections + l * m.stride, m.stride, m.stride, ys + l, m.rank);
     const double constant = b.log_weights[k] + m.log_dets[k];
     for (std::size_t r = 0; r < R; ++r) {
-        const double distance = squares[r] - sum_of_squares(ys + r * m.rank, m.rank);
-        b.scores[(first + r) * m.components + k] =
-            log_density(constant, m.features, bounded<T>(distance > 0 ? distance : 0));
+        const double distance = unexplained<T>(squares[r], sum_of_squares(ys + r * m.rank, m.rank));
+        b.scores[(first + r) * m.components + k] = log_density(constant, m.features, distance);
     }
 }
 
@@ -122,7 +131,8 @@ template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Ba
     }
 }
 
-// [E39] Projections, gains and log-determinant that follow from factors, spreads and scales.  INOUT m.
+// [E39] Projections, gains and log-determinant that follow from factors, spreads and scales. Units may be so small that
+// squares of scales have no end: factors are multiplied by scales one after the other.  INOUT m.
 template <class T> inline void refresh(LowRank<T> &m, std::size_t k) {
     const std::size_t rank = m.rank, stride = m.stride;
     const T *factors = m.factors + k * rank * stride, *scales = m.scales + k * stride;
@@ -132,11 +142,11 @@ template <class T> inline void refresh(LowRank<T> &m, std::size_t k) {
     LogProduct<T> product;
     for (std::size_t d = 0; d < stride; d += pack_lanes<T>) product.multiply(load(scales + d));
     for (std::size_t l = 0; l < rank; ++l) {
-        for (std::size_t d = 0; d < stride; ++d) m.away[d] = factors[l * stride + d] * (scales[d] * scales[d]);
+        for (std::size_t d = 0; d < stride; ++d) m.away[d] = factors[l * stride + d] * scales[d] * scales[d];
         all_dots(m.away, factors, rank, stride, stride, part);
         for (std::size_t j = 0; j < rank; ++j) u[l * rank + j] = part[j] + (l == j ? 1 : 0);
     }
-    m.log_dets[k] = product.log() - factorise(u, rank, 1.0);
+    m.log_dets[k] = product.log() - factorise_soundly<T>(u, rank, 1.0, w);
     invert(u, rank, w);
     for (std::size_t l = 0; l < rank; ++l) {
         T *row = projections + l * stride;
@@ -147,7 +157,7 @@ template <class T> inline void refresh(LowRank<T> &m, std::size_t k) {
             m.gains[(k * rank + l) * rank + j] = T(gain);
         }
         for (std::size_t j = 0; j <= l; ++j) add_multiple(factors + j * stride, T(w[l * rank + j]), stride, row);
-        for (std::size_t d = 0; d < stride; ++d) row[d] *= scales[d] * scales[d];
+        for (std::size_t d = 0; d < stride; ++d) row[d] = row[d] * scales[d] * scales[d];
     }
 }
 

@@ -14,6 +14,9 @@ constexpr double extreme_at_first = 1000;  // nats per feature: at first, ten un
 // learned: it stays where one sample in 500 is outside.
 constexpr double room_growth = 1.02, room_decay = 4e-5;
 
+// Absurd samples and others in turn widen the bound with each of them: it must not leave the range of numbers.
+constexpr double most_deviation = 1e60, most_room = 1e30;
+
 // Weight of a sample in a step, given its loss. Bounds the reported loss and updates what is typical.
 // INOUT typical (null turns the bound off); INOUT loss, top.
 inline double influence(double *typical, std::size_t features, double *loss, double *top) {
@@ -25,8 +28,8 @@ inline double influence(double *typical, std::size_t features, double *loss, dou
     const double most = room * own, away = *loss - typical[1];              // other in a burst
     if (away < -most) { // whatever their size, it takes hundreds of such samples to become typical
         typical[1] -= fast * most;
-        typical[2] += slow * (own - typical[2]);
-        typical[3] *= room_growth;
+        if (typical[2] < most_deviation) typical[2] += slow * (own - typical[2]);
+        typical[3] = typical[3] < most_room ? typical[3] * room_growth : typical[3];
         typical[4] += 1;
         *loss = typical[1] - most;
         *top = *top > *loss ? *top : *loss;
@@ -37,6 +40,7 @@ inline double influence(double *typical, std::size_t features, double *loss, dou
     const double rate = wide > 0 ? slow : fast, early = 1 / (n + 1);
     typical[1] += (1 / n > fast ? 1 / n : fast) * away;
     typical[2] += (early > rate ? early : rate) * wide;
+    if (typical[2] > most_deviation) typical[2] = most_deviation;
     return 1;
 }
 

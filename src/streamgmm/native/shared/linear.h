@@ -1,5 +1,7 @@
 // Small dense linear algebra: dot products in packs, and triangular factors in float64.
 #pragma once
+#include <cstring>
+
 #include "bounds.h"
 #include "lanes.h"
 
@@ -100,6 +102,37 @@ inline double factorise(double *a, std::size_t n, double least) {
         for (std::size_t i = j + 1; i < n; ++i) add_multiple(row + i, -row[i], n - i, a + i * n + i);
     }
     return log_det;
+}
+
+// Rounding errors of T may make a matrix indefinite that is almost singular. A pivot that is only what rounding left,
+// or that has fallen to the least although the matrix is far larger, tells nothing: factors of such a matrix have no
+// end. Its diagonal is then raised by a share which outweighs rounding.
+template <class T> constexpr double rounding = sizeof(T) == sizeof(double) ? 0x1p-52 : 0x1p-23;
+
+template <class T> inline bool is_sound(double pivot, double entry, double least, std::size_t n) {
+    const bool lost = pivot <= least * (1 + 1e-12) && double(n) * rounding<T> * entry > 0.5 * least;
+    return !lost && pivot > rounding<T> * entry;
+}
+
+// The next share by which diagonals are raised after one that was not enough, or none; 0 if there is no other.
+template <class T> inline double next_share(double share, std::size_t n) {
+    const double next = share > 0 ? 10 * share : double(n) * rounding<T>;
+    return next < 0.1 ? next : 0;
+}
+
+// The same as `factorise` for a matrix whose numbers are exact to the rounding of T.  INOUT a[n, n]; OUT copy[n, n].
+template <class T> inline double factorise_soundly(double *a, std::size_t n, double least, double *copy) {
+    std::memcpy(copy, a, n * n * sizeof(double));
+    double log_det = factorise(a, n, least);
+    for (double share = 0;;) {
+        bool sound = true;
+        for (std::size_t j = 0; j < n; ++j)
+            sound = sound && is_sound<T>(a[j * n + j] * a[j * n + j], (1 + share) * copy[j * n + j], least, n);
+        if (sound || (share = next_share<T>(share, n)) == 0) return log_det;
+        std::memcpy(a, copy, n * n * sizeof(double));
+        for (std::size_t j = 0; j < n; ++j) a[j * n + j] *= 1 + share;
+        log_det = factorise(a, n, least);
+    }
 }
 
 // The inverse of U', which is lower triangular.  IN u[n, n], upper; OUT w[n, n], lower, zeros above.

@@ -48,6 +48,10 @@ template <class T> inline void copy_row(const Input<T> &x, std::size_t n, std::s
     }
 }
 
+// A row may be as far from others as numbers go, and a unit as small: their product must stay a number.
+template <class T> constexpr T farthest_sample = T(1e150);
+template <> constexpr float farthest_sample<float> = 1e37f;
+
 // Makes row n a sample, followed by zeros up to `stride`, and prefetches the next row.  IN x, OUT to[stride].
 template <class T>
 inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std::size_t stride, T *to) {
@@ -60,7 +64,9 @@ inline void take_row(const Input<T> &x, std::size_t n, std::size_t features, std
     const T *shift = x.frame.shift, *unit = x.frame.unit, *active = x.frame.active;
     for (std::size_t d = 0; d < features; ++d) {
         const T z = (to[d] - shift[d]) * unit[d];
-        to[d] = active[d] != T(0) || z != z ? z : T(0);
+        const T low = z < -farthest_sample<T> ? -farthest_sample<T> : z; // also for NaN
+        const T known = low > farthest_sample<T> ? farthest_sample<T> : low;
+        to[d] = active[d] != T(0) || z != z ? known : T(0);
     }
 }
 
