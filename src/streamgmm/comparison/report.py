@@ -11,7 +11,7 @@ from streamgmm.comparison.figures import Cell, Results, both, differences, secon
 from streamgmm.comparison.origins import Origin
 from streamgmm.comparison.plan import DRIFT, OVERLAP, About, Plan, Task, enough_rows
 from streamgmm.comparison.streams import DRIFTING, OVERLAPPING, Stream
-from streamgmm.comparison.verdicts import LIMIT, OVERLAP_LIMIT, WINDOW_LIMIT, judge, median_verdict
+from streamgmm.comparison.verdicts import LIMIT, OVERLAP_LIMIT, WINDOW_LIMIT, judge, median_verdict, ranking_verdict
 from streamgmm.paper.markdown_table import Table
 from streamgmm.paper.runs import versions
 
@@ -43,10 +43,12 @@ class Report:
         """Return what the tables say, in a sentence or two each."""
         density = self._cells("density")
         found = [] if not density else [median_verdict([(self._name(t), *self._gap(t, cell)) for t, cell in density])]
-        named = {"anomalies": ("Anomaly ranking", 0.0), OVERLAP: ("Overlapping clusters", OVERLAP_LIMIT)}
-        for block, (title, limit) in named.items():
-            cells = [(self._name(t), float(differences(cell).mean())) for t, cell in self._cells(block)]
-            found += [judge(title, cells, limit)] if cells else []
+        ranking, overlap = (
+            [(self._name(t), float(differences(cell).mean())) for t, cell in self._cells(block)]
+            for block in ("anomalies", OVERLAP)
+        )
+        found += [ranking_verdict(ranking)] if ranking else []
+        found += [judge("Overlapping clusters", overlap, OVERLAP_LIMIT)] if overlap else []
         drift = [(self._name(t), min(r["lowest"] for r in cell)) for t, cell in self._cells(DRIFT)]
         return [*found, judge("Drift", drift, WINDOW_LIMIT)] if drift else found
 
