@@ -34,6 +34,7 @@ CLIP = 10.0  # deviations, of the values that are not the usual one, up to which
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
 LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
 LARGEST_SUM = 1e100
+FINITE_POWERS = 1e70  # deviations whose fourth powers stay finite
 LARGEST_DEVIATION = 1e15  # of a feature in its frame, which follows every change
 LARGEST_COUNT = (
     1e17  # also of kurtosis, which is at most the number of values, or grows while half of them are forgotten
@@ -130,11 +131,17 @@ class Frame:
         shift, unit = self.shift, self.unit
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
             mean = np.nanmean(rows, axis=0)
-            away = (rows - mean) * unit  # in deviations, so that powers stay finite
+            away = (rows - mean) * unit  # in deviations, so that powers stay finite, or even smaller
+            largest = np.nanmax(np.abs(away), axis=0)
+            scale = np.where(largest > FINITE_POWERS, largest, 1.0)
+            away /= scale
             square, fourth = np.nanmean(away**2, axis=0), np.nanmean(np.square(away * away), axis=0)
         known = self.varies & (square > 0)
         square = np.where(known, square, 1.0)
-        self.mean, self.variance = np.where(known, mean, self.mean), np.where(known, square / unit**2, self.variance)
+        self.mean, self.variance = (
+            np.where(known, mean, self.mean),
+            np.where(known, square / unit**2 * scale**2, self.variance),
+        )
         self.kurtosis = np.where(known, fourth / square**2, self.kurtosis)
         self._settle()
         return Move((self.shift - shift) * unit, self.unit / unit, np.zeros(len(unit), np.bool_))

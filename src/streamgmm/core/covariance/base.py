@@ -20,6 +20,7 @@ from streamgmm.native import AnswerStep, EMStep, Floats, NaturalStep, Scores, SG
 SCALE_MIN = 1e-3  # times the largest scale where that is below one
 SCALES = (1e-20, 1e20)  # that training can give
 FAR = 100.0  # times the largest scale, or its part of the smallest one: far outside the bounds of a training
+FARTHEST = 1e140  # deviations whose squares stay finite
 
 
 class Covariance(ABC):

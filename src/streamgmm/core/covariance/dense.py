@@ -15,7 +15,6 @@ INDEPENDENT = 0.5  # products of unit rows up to which a matrix has an inverse
 GRADED = 1e-8  # share of the largest singular value below which rounding leaves too few digits of the smallest
 ORTHONORMAL = 1e-3  # products of unit rows from which they are orthonormalised again
 MOST_VARIANCE = 1e10  # of samples, where features are standardised
-FARTHEST = 1e140  # deviations whose squares stay finite
 SINGLE = (1e-36, 1e36)  # numbers that fit into float32, and whose inverse does
 
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import FAR, SCALES
+from streamgmm.core.covariance.base import FAR, FARTHEST, SCALES
 from streamgmm.core.covariance.coupled import Coupled
 from streamgmm.core.covariance.dense import (
-    FARTHEST,
     Numbers,
     blocks,
     correlations_of,

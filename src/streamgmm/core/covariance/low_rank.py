@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.covariance.base import FAR, SCALES
+from streamgmm.core.covariance.base import FAR, FARTHEST, SCALES
 from streamgmm.core.covariance.coupled import Coupled
-from streamgmm.core.covariance.dense import FARTHEST, Numbers, held, require_correlations, shrinkage, within_limits
+from streamgmm.core.covariance.dense import Numbers, held, lower_factors, require_correlations, shrinkage, within_limits
 from streamgmm.core.covariance.work import Bounds, Statistics
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import require_range
@@ -155,15 +155,15 @@ class LowRank(Coupled):
         hidden = np.isnan(row)
         means, scales, factors = (parameters[n].astype(np.float64) for n in ("means", "scales", "factors"))
         known = ~hidden
-        weighted = factors[..., known] * scales[:, None, known] ** 2
-        inner = np.eye(self.rank) + weighted @ factors[..., known].swapaxes(1, 2)
-        z = np.linalg.solve(inner, weighted @ (row[known] - means[:, known])[..., None])[..., 0]
-        roots = np.linalg.cholesky(np.linalg.inv(inner))
+        loads = factors[..., known] * scales[:, None, known]
+        away = np.clip((row[known] - means[:, known]) * scales[:, known], -FARTHEST, FARTHEST)
+        roots = lower_factors(np.eye(self.rank) + loads @ loads.swapaxes(1, 2))
+        z = (roots.swapaxes(1, 2) @ (roots @ (loads @ away[..., None])))[..., 0]
         expected = means[:, hidden] + np.einsum("kl,kld->kd", z, factors[..., hidden])
         values = {
             "means": within_limits(expected, parameters.dtype),
             "scales": scales[:, hidden],
-            "factors": roots.swapaxes(1, 2) @ factors[..., hidden],
+            "factors": roots @ factors[..., hidden],
         }
         logits = self.component_scores(parameters, row[None])[0] if known.any() else parameters.logits
         typed = {name: value.astype(parameters.dtype) for name, value in values.items()}
