@@ -36,9 +36,7 @@ LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
 LARGEST_SUM = 1e100
 FINITE_POWERS = 1e70  # deviations whose fourth powers stay finite
 LARGEST_DEVIATION = 1e15  # of a feature in its frame, which follows every change
-LARGEST_COUNT = (
-    1e17  # also of kurtosis, which is at most the number of values, or grows while half of them are forgotten
-)
+LARGEST_COUNT = 1e17  # also of kurtosis, which is at most the number of values, unless some of them are forgotten
 STATISTICS = ("count", "unusual", "mean", "variance", "kurtosis", "doubts")
 ROUNDING = {"f": 1e-6, "d": 1e-12}  # relative deviation of equal numbers from their mean
 
@@ -138,10 +136,8 @@ class Frame:
             square, fourth = np.nanmean(away**2, axis=0), np.nanmean(np.square(away * away), axis=0)
         known = self.varies & (square > 0)
         square = np.where(known, square, 1.0)
-        self.mean, self.variance = (
-            np.where(known, mean, self.mean),
-            np.where(known, square / unit**2 * scale**2, self.variance),
-        )
+        self.mean = np.where(known, mean, self.mean)
+        self.variance = np.where(known, square / unit**2 * scale**2, self.variance)
         self.kurtosis = np.where(known, fourth / square**2, self.kurtosis)
         self._settle()
         return Move((self.shift - shift) * unit, self.unit / unit, np.zeros(len(unit), np.bool_))
@@ -334,7 +330,7 @@ def validate_values(values: Floats) -> None:
     """Raise ValueError for values of a frame (12, D) that training cannot have made."""
     require_range("frame.shift", values[0], -LARGEST_MEAN, LARGEST_MEAN)
     require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
-    largest = 1.001 * max(LARGEST_UNIT[values.dtype.char], 1e36)  # rounded; version 0.1 wrote larger ones
+    largest = 1.001 * max(LARGEST_UNIT[values.dtype.char], 1e36)  # rounded; earlier builds wrote larger ones
     require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny), largest)
     require_range("frame.activity", values[2], 0.0, 2.0)
     require_range("frame.clip", values[4], 1.0)
