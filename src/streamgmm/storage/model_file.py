@@ -20,6 +20,7 @@ from streamgmm.core.mixture import Mixture
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rules import RULES
 from streamgmm.core.scaling import Scaling
+from streamgmm.core.state import require_range
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import ENGINES, engine_from_settings
 from streamgmm.errors import ModelFileError, Remedy
@@ -30,6 +31,7 @@ from streamgmm.storage.container import DAMAGE, ForeignFileError, plain, read_co
 from streamgmm.storage.format3 import RUN, check_heading, check_model
 
 FORMAT = 3
+FACTORS = 1e-151, 1e300  # of a scaling: rows that can be learned do not differ by more, and means stay finite both ways
 
 
 @dataclass
@@ -256,6 +258,7 @@ def _scaling(kind: str | None, tensors: Mapping[str, npt.NDArray[Any]], n_featur
     scaling = Scaling(kind, tensors["scaling.shift"], tensors["scaling.factor"])
     if not scaling.shift.shape == scaling.factor.shape == (n_features,):
         raise ValueError(f"the scaling has shape {scaling.shift.shape}; expected ({n_features},)")
-    if scaling.shift.dtype != np.float64 or scaling.factor.dtype != np.float64 or not (scaling.factor > 0).all():
-        raise ValueError("the factors of the scaling are not positive float64 numbers")
+    if scaling.shift.dtype != np.float64 or scaling.factor.dtype != np.float64:
+        raise ValueError("the numbers of the scaling are not float64")
+    require_range("scaling.factor", scaling.factor, *FACTORS)
     return scaling
