@@ -9,32 +9,41 @@ namespace {
 // Of this namespace, so that the steps find the functions here.
 template <class T> struct LowRankKind : LowRank<T> {};
 
-// Deviations of R samples from a mean and their squared lengths in units of the noise.
-// IN samples, mean, scales; OUT away[R, stride], squares[R].
-template <class T, int R>
-inline void deviate_in_noise(const T *samples, const T *mean, const T *scales, std::size_t stride, T *away,
-                             double *squares) {
-    for (int j = 0; j < R; ++j) squares[j] = 0;
-    for (std::size_t start = 0; start < stride; start += block_features) {
-        const std::size_t stop = stride - start < block_features ? stride : start + block_features;
-        Pack<T> acc[R];
-        UNROLLED_FOR (int j = 0; j < R; ++j) acc[j] = fill(T(0));
-        for (std::size_t d = start; d < stop; d += pack_lanes<T>) {
-            const Pack<T> m = load(mean + d), s = load(scales + d);
-            UNROLLED_FOR (int j = 0; j < R; ++j) {
-                Pack<T> x = load(samples + j * stride + d);
-                UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-                    x.v[i] -= m.v[i];
-                    const auto scaled = x.v[i] * s.v[i];
-                    acc[j].v[i] += scaled * scaled;
-                }
-                store(away + j * stride + d, x);
+// Features that are compared at a time: then a group of samples and the parameters of a component stay in the
+// first-level cache. Sums over as many are added in float64, in an order that depends on nothing but the model's shape.
+template <class T> inline std::size_t features_at_once(std::size_t stride) {
+    constexpr std::size_t most = 16;
+    const std::size_t packs = stride / pack_lanes<T>, turns = (packs + most - 1) / most;
+    return (packs + turns - 1) / turns * pack_lanes<T>;
+}
+
+// Deviations of R samples from a mean over `count` features, their squared lengths in units of the noise, and their
+// products with the first C projections: what waits for memory and what only computes go side by side.
+// IN samples, mean, scales, projections; OUT away[R, stride]; INOUT sums: squares[R], then products[R, C].
+template <class T, int R, int C>
+inline void deviate(const T *samples, const T *mean, const T *scales, const T *projections, std::size_t count,
+                    std::size_t stride, T *away, double *sums) {
+    using V = typename Lanes<T>::vector;
+    Pack<T> squares[R], packs[R * C];
+    ROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+        V square[R] = {}, acc[R * C] = {};
+        for (std::size_t d = i * vector_lanes<T>; d < count; d += pack_lanes<T>) {
+            V b[C];
+            const V m = load_vector(mean + d), s = load_vector(scales + d);
+            UNROLLED_FOR (int c = 0; c < C; ++c) b[c] = load_vector(projections + c * stride + d);
+            UNROLLED_FOR (int r = 0; r < R; ++r) {
+                const V x = load_vector(samples + r * stride + d) - m;
+                const V scaled = x * s;
+                store_vector(away + r * stride + d, x);
+                square[r] += scaled * scaled;
+                UNROLLED_FOR (int c = 0; c < C; ++c) acc[r * C + c] += x * b[c];
             }
         }
-        T total[R];
-        sums<T, R>(acc, total);
-        for (int j = 0; j < R; ++j) squares[j] += double(total[j]);
+        UNROLLED_FOR (int r = 0; r < R; ++r) squares[r].v[i] = square[r];
+        UNROLLED_FOR (int j = 0; j < R * C; ++j) packs[j].v[i] = acc[j];
     }
+    add_sums<T, R>(squares, sums);
+    add_sums<T, R * C>(packs, sums + R);
 }
 
 // What factors explain of a squared length is no longer than it; what is beyond its bound stays there, or infinity
@@ -92,32 +101,68 @@ inline Posterior posterior(const LowRank<T> &m, std::size_t k, const T *away, co
 
 constexpr int group = 4;                               // samples that share each read of the projections
 constexpr int at_once = STREAMGMM_WIDTH == 64 ? 4 : 2; // projections that share each read of deviations
+constexpr std::size_t most_rows = 32;                  // rows that share each read of a component's features
 
-// [E39] Scores of R samples without gaps under component k.  IN m; INOUT b.
-template <class T, int R> inline void score_group(const LowRank<T> &m, std::size_t k, std::size_t first, Batch<T> &b) {
-    const T *mean = m.means + k * m.stride, *scales = m.scales + k * m.stride;
-    const T *projections = m.projections + k * m.rank * m.stride;
-    double squares[R], *ys = m.room; // [R, rank]
-    deviate_in_noise<T, R>(b.samples + first * m.stride, mean, scales, m.stride, m.away, squares);
-    std::size_t l = 0;
-    if constexpr (R == 1) all_dots(m.away, projections, l = m.rank, m.stride, m.stride, ys);
-    for (; l + at_once <= m.rank; l += at_once)
-        cross_dots<T, R, at_once>(m.away, projections + l * m.stride, m.stride, m.stride, ys + l, m.rank);
-    for (; l < m.rank; ++l) cross_dots<T, R, 1>(m.away, projections + l * m.stride, m.stride, m.stride, ys + l, m.rank);
+// Adds what `count` features from `start` on contribute to the distances of R samples from component k.
+// IN m, samples; INOUT sums: squared lengths [R], then projections, for some at a time [R, C] and for the others [R].
+template <class T, int R>
+inline void add_features(const LowRank<T> &m, std::size_t k, const T *samples, std::size_t start, std::size_t count,
+                         double *sums) {
+    const std::size_t at = k * m.stride + start;
+    const T *projections = m.projections + k * m.rank * m.stride + start;
+    const T *mean = m.means + at, *scales = m.scales + at;
+    std::size_t l = m.rank < at_once ? 1 : at_once;
+    if (l == at_once)
+        deviate<T, R, at_once>(samples + start, mean, scales, projections, count, m.stride, m.away, sums);
+    else
+        deviate<T, R, 1>(samples + start, mean, scales, projections, count, m.stride, m.away, sums);
+    for (sums += R * (1 + l); l + at_once <= m.rank; l += at_once, sums += R * at_once)
+        cross_dots<T, R, at_once>(m.away, projections + l * m.stride, m.stride, count, sums);
+    for (; l < m.rank; ++l, sums += R) cross_dots<T, R, 1>(m.away, projections + l * m.stride, m.stride, count, sums);
+}
+
+// [E39] Scores of R samples from their sums.  IN m, sums; OUT b.scores.
+template <class T, int R>
+inline void score_sums(const LowRank<T> &m, std::size_t k, std::size_t first, const double *sums, Batch<T> &b) {
+    const std::size_t whole = m.rank / at_once * at_once;
     const double constant = b.log_weights[k] + m.log_dets[k];
     for (std::size_t r = 0; r < R; ++r) {
-        const double distance = unexplained<T>(squares[r], sum_of_squares(ys + r * m.rank, m.rank));
-        b.scores[(first + r) * m.components + k] = log_density(constant, m.features, distance);
+        double explained = 0;
+        for (std::size_t l = 0; l < m.rank; ++l) {
+            const double *of = sums + R * (l < whole ? 1 + l / at_once * at_once : 1 + l);
+            const double y = l < whole ? of[r * at_once + l % at_once] : of[r];
+            explained += y * y;
+        }
+        b.scores[(first + r) * m.components + k] =
+            log_density(constant, m.features, unexplained<T>(sums[r], explained));
     }
+}
+
+// [E39] Scores of samples [first, last) without gaps under component k.  IN m; INOUT b.
+template <class T>
+inline void score_group(const LowRank<T> &m, std::size_t k, std::size_t first, std::size_t last, Batch<T> &b) {
+    const std::size_t each = m.rank + 1, most = features_at_once<T>(m.stride);
+    double *sums = m.room; // [most_rows, rank + 1], for which there is room: a stride is at least half of most_rows
+    for (std::size_t i = 0; i < (last - first) * each; ++i) sums[i] = 0;
+    const std::size_t whole = first + (last - first) / group * group;
+    for (std::size_t start = 0; start < m.stride; start += most) {
+        const std::size_t count = m.stride - start < most ? m.stride - start : most;
+        double *to = sums;
+        for (std::size_t n = first; n < whole; n += group, to += group * each)
+            add_features<T, group>(m, k, b.samples + n * m.stride, start, count, to);
+        for (std::size_t n = whole; n < last; ++n, to += each)
+            add_features<T, 1>(m, k, b.samples + n * m.stride, start, count, to);
+    }
+    for (std::size_t n = first; n < whole; n += group, sums += group * each) score_sums<T, group>(m, k, n, sums, b);
+    for (std::size_t n = whole; n < last; ++n, sums += each) score_sums<T, 1>(m, k, n, sums, b);
 }
 
 // [E39] [E38] Scores of all samples under component k.  IN m; INOUT b.
 template <class T> inline void add_scores(const LowRank<T> &m, std::size_t k, Batch<T> &b) {
     const T *mean = m.means + k * m.stride;
-    std::size_t n = 0;
-    for (; n + group <= b.size; n += group) score_group<T, group>(m, k, n, b);
-    for (; n < b.size; ++n) score_group<T, 1>(m, k, n, b);
-    for (n = 0; n < b.size; ++n) {
+    for (std::size_t n = 0; n < b.size; n += most_rows)
+        score_group(m, k, n, b.size - n < most_rows ? b.size : n + most_rows, b);
+    for (std::size_t n = 0; n < b.size; ++n) {
         if (!b.has_gaps[n]) continue;
         const T *x = b.samples + n * m.stride, *present = b.present + n * m.stride;
         std::size_t known = 0;

@@ -16,8 +16,10 @@
 
 #if defined(__clang__)
 #define UNROLLED_FOR _Pragma("unroll") for
+#define ROLLED_FOR _Pragma("nounroll") for
 #else
 #define UNROLLED_FOR _Pragma("GCC unroll 16") for
+#define ROLLED_FOR _Pragma("GCC unroll 1") for
 #endif
 
 // Everything that the loops use has internal linkage: the linker must never replace one object's code by another's.
@@ -147,10 +149,11 @@ template <class T, int R> inline void sums(const Pack<T> *p, T *out) {
     UNROLLED_FOR (int first = 0; first < R; first += together) {
         typename Lanes<T>::vector v[together];
         UNROLLED_FOR (int j = 0; j < together; ++j) {
-            Pack<T> q = p[first + j];
+            typename Lanes<T>::vector q[pack_vectors]; // no copy of the pack, which would go through memory
+            UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) q[i] = p[first + j].v[i];
             UNROLLED_FOR (std::size_t half = pack_vectors / 2; half > 0; half /= 2)
-                UNROLLED_FOR (std::size_t i = 0; i < half; ++i) q.v[i] += q.v[i + half];
-            v[j] = q.v[0];
+                UNROLLED_FOR (std::size_t i = 0; i < half; ++i) q[i] += q[i + half];
+            v[j] = q[0];
         }
         const auto total = fold<T, 1, together>(v);
         UNROLLED_FOR (int j = 0; j < together; ++j) out[first + j] = total[j];

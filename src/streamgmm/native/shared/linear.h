@@ -30,36 +30,37 @@ inline void dots(const T *one, const T *many, std::size_t apart, std::size_t cou
     }
 }
 
-// Dot products of R rows with C others: the numbers that `dots` gives for each pair. As in the tiles of the diagonal
-// kind, packs are gone over vector by vector, so that each pair needs one register, whatever the width.
-// IN rows, others: `apart` numbers from each other; OUT out[R, out_apart].
+// Adds the sums of R packs to numbers in float64.  IN packs[R]; INOUT to[R].
+template <class T, int R> inline void add_sums(const Pack<T> *packs, double *to) {
+    alignas(64) T total[R];
+    sums<T, R>(packs, total);
+    constexpr std::size_t lanes = vector_lanes<double>, whole = R / lanes * lanes;
+    UNROLLED_FOR (std::size_t j = 0; j < whole; j += lanes)
+        store_vector(to + j, load_vector(to + j) + load_doubles(total + j));
+    for (std::size_t j = whole; j < R; ++j) to[j] += double(total[j]);
+}
+
+// Adds dot products of R rows with C others, over at most block_features numbers. As in the tiles of the diagonal kind,
+// packs are gone over vector by vector, so that each pair needs one register, whatever the width, and lanes are added
+// in an order that does not depend on R and C.
+// IN rows, others: `apart` numbers from each other; INOUT to[R, C].
 template <class T, int R, int C>
-inline void cross_dots(const T *rows, const T *others, std::size_t apart, std::size_t count, double *out,
-                       std::size_t out_apart) {
+inline void cross_dots(const T *rows, const T *others, std::size_t apart, std::size_t count, double *to) {
     using V = typename Lanes<T>::vector;
-    constexpr std::size_t lanes = vector_lanes<T>;
-    for (std::size_t start = 0; start < count; start += block_features) {
-        const std::size_t stop = count - start < block_features ? count : start + block_features;
-        Pack<T> packs[R * C];
-        UNROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
-            V acc[R * C] = {};
-            for (std::size_t d = start + i * lanes; d < stop; d += pack_lanes<T>) {
-                V b[C];
-                UNROLLED_FOR (int c = 0; c < C; ++c) b[c] = load_vector(others + c * apart + d);
-                UNROLLED_FOR (int r = 0; r < R; ++r) {
-                    const V a = load_vector(rows + r * apart + d);
-                    UNROLLED_FOR (int c = 0; c < C; ++c) acc[r * C + c] += a * b[c];
-                }
+    Pack<T> packs[R * C];
+    ROLLED_FOR (std::size_t i = 0; i < pack_vectors; ++i) {
+        V acc[R * C] = {};
+        for (std::size_t d = i * vector_lanes<T>; d < count; d += pack_lanes<T>) {
+            V b[C];
+            UNROLLED_FOR (int c = 0; c < C; ++c) b[c] = load_vector(others + c * apart + d);
+            UNROLLED_FOR (int r = 0; r < R; ++r) {
+                const V a = load_vector(rows + r * apart + d);
+                UNROLLED_FOR (int c = 0; c < C; ++c) acc[r * C + c] += a * b[c];
             }
-            UNROLLED_FOR (int j = 0; j < R * C; ++j) packs[j].v[i] = acc[j];
         }
-        T total[R * C];
-        sums<T, R * C>(packs, total);
-        for (int j = 0; j < R * C; ++j) {
-            double *to = out + j / C * out_apart + j % C;
-            *to = (start ? *to : 0) + double(total[j]);
-        }
+        UNROLLED_FOR (int j = 0; j < R * C; ++j) packs[j].v[i] = acc[j];
     }
+    add_sums<T, R * C>(packs, to);
 }
 
 // As `dots`, for any number of vectors.  OUT out[number].

@@ -101,14 +101,17 @@ inline void sum_row(const Input<T> &x, std::size_t n, std::size_t features, std:
 // Marks gaps in a padded sample and replaces them by zero; returns whether there are any.
 // INOUT x[stride], OUT present[stride].
 template <class T> inline bool find_gaps(T *x, T *present, std::size_t stride) {
-    bool any = false;
-    for (std::size_t d = 0; d < stride; ++d) {
-        const bool there = x[d] == x[d];
-        present[d] = there ? T(1) : T(0);
-        x[d] = there ? x[d] : T(0);
-        any |= !there;
+    using V = typename Lanes<T>::vector;
+    const V none = {};
+    typename Lanes<T>::bits known = ~typename Lanes<T>::bits{};
+    for (std::size_t d = 0; d < stride; d += vector_lanes<T>) {
+        const V v = load_vector(x + d);
+        const auto there = v == v;
+        store_vector(present + d, there ? none + T(1) : none);
+        store_vector(x + d, there ? v : none);
+        known &= there;
     }
-    return any;
+    return any_lane(~known);
 }
 
 // Index of the first row with a magnitude beyond the limit (or a NaN, unless gaps are allowed); `rows` if there is
