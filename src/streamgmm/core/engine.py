@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -156,8 +156,20 @@ class Engine(ABC):
         return None
 
     @abstractmethod
-    def advance(self, rule: Rule[Any], main: Replica, state: Any, work: Work) -> Steps:
-        """Take the steps of ``work``."""
+    def advance(self, rule: Rule[Any], main: Replica, state: Any, work: Work, coming: Sequence[Work] = ()) -> Steps:
+        """Take the steps of ``work``, and perhaps those of ``coming``, which is what the next calls will ask for."""
+
+    def looks_ahead(self, rule: Rule[Any], main: Replica, state: Any, context: Context) -> int:
+        """Number of samples that may be learned at once, whatever the checks among them; 0 if only up to the next."""
+        return 0
+
+    def is_ahead(self, state: Any) -> bool:
+        """Whether steps of works that were coming are taken already."""
+        return False
+
+    def rewind(self, rule: Rule[Any], state: Any) -> None:
+        """Take back the steps of works that were coming."""
+        return
 
     def settle(self, rule: Rule[Any], main: Replica, state: Any, bounds: Bounds) -> None:
         """Make ``main`` show everything learned so far."""
@@ -171,9 +183,9 @@ class Engine(ABC):
         """Merge all replicas into ``main`` and begin a new round with the next steps."""
         return
 
-    def latest(self, main: Replica, state: Any) -> Replica:
-        """Return the replica whose rule state is current."""
-        return main
+    def learning_rate(self, rule: Rule[Any], main: Replica, state: Any) -> float:
+        """Return the rule's current learning rate."""
+        return rule.learning_rate(main.state)
 
     def own_replicas(self, state: Any) -> list[Replica]:
         """Return the replicas of the engine's state, beside the one that the trainer shows."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from streamgmm.native import Rows, first_unfit_row
 
 PIECE_BYTES = 1 << 24  # arrays are converted to float in pieces of about this size, never as a whole
+NO_COPY = 16  # times as many rows, if they are floats already
 LIMITS = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e150}  # differences of two such numbers stay finite
 
 
@@ -23,7 +24,8 @@ def pieces(
     rows: npt.NDArray[Any], dtype: np.dtype[Any], order: npt.NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, Rows]]:
     """Yield rows as floats (bytes as they are), a piece at a time, with the number of rows done after each."""
-    size = piece_size(rows, dtype)
+    plain = order is None and rows.dtype in (dtype, np.uint8)
+    size = piece_size(rows, dtype) * (NO_COPY if plain else 1)
     for start in range(0, len(rows), size):
         stop = min(len(rows), start + size)
         piece = rows[start:stop] if order is None else rows[order[start:stop]]

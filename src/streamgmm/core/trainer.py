@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from streamgmm.core.batches import PartialBatch, Shares
 from streamgmm.core.control import Check, Control
-from streamgmm.core.covariance import Work
 from streamgmm.core.engine import Engine, Replica
-from streamgmm.core.grid import Grid, filters
+from streamgmm.core.grid import Grid
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.rows import rows_with_values
 from streamgmm.core.rules import Context, Rule
@@ -27,7 +26,7 @@ from streamgmm.core.standardisation import Standardisation, bounds_of_samples
 from streamgmm.core.state import Named
 from streamgmm.core.tensors import Tensors
 from streamgmm.core.training_rows import TrainingRows
-from streamgmm.native import TYPICAL_NUMBERS, Rows, Samples, Steps
+from streamgmm.native import TYPICAL_NUMBERS, Rows, Steps
 
 NO_INITS: dict[str, Any] = {"weights_init": None, "means_init": None, "precisions_init": None}
 REHEATED = 0.2  # width after a drift, as a share of the widest
@@ -159,17 +158,15 @@ class Trainer(TrainingRows):
                 if not more:
                     self.settle()
                 return checks
-            checks += self._advance(self._samples(self._pending.rows, shares=self._pending.shares), reports)
+            checks += self._advance([self._work(self._pending.rows, shares=self._pending.shares)], reports)
             self._pending.clear()
         whole = len(rows) - (len(rows) - start) % self.batch_size
         if shares is None and reports is None and (plain := self._learn_plain(rows[start:whole])) is not None:
             checks += plain
             start = whole
-        while start < whole:
-            stop = min(whole, start + self._samples_to_check())
-            some = None if shares is None else shares[start:stop]
-            checks += self._advance(self._samples(rows[start:stop], factor, some), reports)
-            start = stop
+        checks += self._learn_batches(
+            rows[start:whole], factor, None if shares is None else shares[start:whole], reports
+        )
         self._pending.add(rows[whole:], factor, None if shares is None else shares[whole:])
         if not more:
             self.settle()
@@ -190,8 +187,8 @@ class Trainer(TrainingRows):
         """Learn from an incomplete batch as one smaller step."""
         rows, checks = self._pending.rows, list[Check]()
         if len(rows):
-            samples = self._samples(rows, shares=self._pending.shares)._replace(batch_size=len(rows))
-            checks = self._advance(samples, None)
+            work = self._work(rows, shares=self._pending.shares)
+            checks = self._advance([work._replace(samples=work.samples._replace(batch_size=len(rows)))], None)
         self._pending.clear()
         return checks
 
@@ -228,17 +225,6 @@ class Trainer(TrainingRows):
             return rows, shares
         self.n_skipped += len(rows) - int(known.sum())
         return rows[known], None if shares is None else shares[known]
-
-    def _samples_to_check(self) -> int:
-        """Count the samples of the whole steps up to and including the one that completes the period."""
-        return -(-self._control.samples_to_check // self.batch_size) * self.batch_size
-
-    def _advance(self, samples: Samples, reports: list[Steps] | None) -> list[Check]:
-        work = Work(samples, filters(self.grid, self.sigma), self._bounds)
-        steps = self.engine.advance(self.rule, self._main, self._engine_state, work)
-        if reports is not None:
-            reports.append(steps)
-        return [self._check()] if self._control.observe(steps, samples.batch_size) else []
 
     def _check(self) -> Check:
         steps = self._row_steps

@@ -1,4 +1,4 @@
-"""Rows one by one, or few features: what stays the same is prepared once, as that takes longer than to learn a row."""
+"""Steps of a training: rows in whole batches up to one check after the other, or one by one by prepared steps."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from streamgmm.core.covariance import Work
 from streamgmm.core.grid import Grid, filters
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.training_rounds import TrainingRounds
-from streamgmm.native import Rows, Samples, adjacent
+from streamgmm.native import Rows, Samples, Steps, adjacent
 
 NO_CHECKS: Sequence[Check] = ()
 FEW_FEATURES = 128  # from so many on, chunks are learned by steps that abandon components early
 
 
 class TrainingRows(TrainingRounds):
-    """The part of a `Trainer` that learns plain rows by prepared steps."""
+    """The part of a `Trainer` that takes steps.
+
+    For plain rows, one by one or of few features, what stays the same is prepared once, as that takes longer than to
+    learn a row.
+    """
 
     grid: Grid
     refined: bool
@@ -94,8 +98,8 @@ class TrainingRows(TrainingRounds):
             return self._row_steps
         self._row_steps = False
         if self.batch_size == 1 and self.engine.at_once:
-            none = self._samples(np.empty((0, self.n_features), self.dtype))
-            work = Work(none, filters(self.grid, self.sigma), self._bounds, self._control.tally)
+            none = self._work(np.empty((0, self.n_features), self.dtype))
+            work = none._replace(tally=self._control.tally)
             self._row_steps = self.rule.prepare(self._main.state, self._main.parameters, work) or False
             self._row_steps_use = self._used_by_steps()
         return self._row_steps
@@ -110,11 +114,55 @@ class TrainingRows(TrainingRounds):
         if same and self.rule.renew(self._main.state, steps):
             self._row_steps = steps
 
-    def _samples(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None) -> Samples:
+    def _learn_batches(
+        self, rows: Rows, factor: float, shares: Shares | None, reports: list[Steps] | None
+    ) -> list[Check]:
+        """Learn whole batches, up to one check after the other; return the checks that fell due."""
+        checks, works, start = list[Check](), list[Work](), 0
+        try:
+            while start < len(rows):
+                works = works or self._works(rows[start:], factor, None if shares is None else shares[start:])
+                start += len(works[0].samples.rows)
+                checks += self._advance(works, reports)
+        finally:
+            self.engine.rewind(self.rule, self._engine_state)  # unless everything went well, steps may be ahead of us
+        return checks
+
+    def _works(self, rows: Rows, factor: float, shares: Shares | None) -> list[Work]:
+        """Return the work up to the next check, and the works after it that the engine wants to see."""
+        works, start, size = list[Work](), 0, self.batch_size
+        wanted = self.engine.looks_ahead(self.rule, self._main, self._engine_state, self._context())
+        while not works or start < min(wanted, len(rows)):
+            to_check = self.schedule.period - (self._control.samples + start) % self.schedule.period
+            stop = start + -(-to_check // size) * size
+            some = None if shares is None else shares[start:stop]
+            works.append(self._work(rows[start:stop], factor, some, start))
+            start = stop
+        return works
+
+    def _advance(self, works: list[Work], reports: list[Steps] | None) -> list[Check]:
+        """Take the steps of the first work, and remove it from the list; return the check if one fell due.
+
+        A check may change the training: then the others are removed, too.
+        """
+        work = works.pop(0)
+        steps = self.engine.advance(self.rule, self._main, self._engine_state, work, works)
+        if reports is not None:
+            reports.append(steps)
+        checks = [self._check()] if self._control.observe(steps, work.samples.batch_size) else []
+        if not self.engine.is_ahead(self._engine_state):
+            works.clear()
+        return checks
+
+    def _work(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None, ahead: int = 0) -> Work:
+        """Return rows to learn that come ``ahead`` samples after those learned, with what stays the same for them."""
+        return Work(self._samples(rows, factor, shares, ahead), filters(self.grid, self.sigma), self._bounds)
+
+    def _samples(self, rows: Rows, factor: float = 1.0, shares: Shares | None = None, ahead: int = 0) -> Samples:
         gaps = bool(self.settings.allow_nan)
         typical = self._main.typical_loss if self.parameters.kind.bounds_influence else None
         samples = Samples(rows, self.batch_size, factor, gaps, shares, typical)
         if self._standard is None:
             return samples
-        turn = self._standard.turn(self._control.samples // self.batch_size)
+        turn = self._standard.turn((self._control.samples + ahead) // self.batch_size)
         return samples._replace(frame=self._main.frame, turn=turn)

@@ -203,7 +203,7 @@ class TrainingView(ABC):
     @property
     def learning_rate(self) -> float:
         """The rule's current learning rate."""
-        return self.rule.learning_rate(self.engine.latest(self._main, self._engine_state).state)
+        return self.engine.learning_rate(self.rule, self._main, self._engine_state)
 
     @property
     def live(self) -> int:

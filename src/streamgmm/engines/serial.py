@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,5 +19,5 @@ class Serial(Engine):
     name: ClassVar[str] = "serial"
     at_once: ClassVar[bool] = True
 
-    def advance(self, rule: Rule[Any], main: Replica, state: None, work: Work) -> Steps:
+    def advance(self, rule: Rule[Any], main: Replica, state: None, work: Work, coming: Sequence[Work] = ()) -> Steps:
         return rule.advance(main.state, main.parameters, work)

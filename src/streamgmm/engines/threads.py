@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, ClassVar, TypeVar
+from itertools import accumulate
+from math import ceil
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,14 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 
+class Taken(NamedTuple):
+    """A work that all replicas have taken, what they report of it, and the learning rate after it."""
+
+    work: Work
+    steps: Steps
+    rate: float
+
+
 @dataclass
 class RoundState:
     """The replicas of a round in progress: where it started, what each has become, and how far it is."""
@@ -33,6 +43,8 @@ class RoundState:
     replicas: list[Replica] = field(default_factory=list)
     turn: int = 0  # steps taken in this round
     learned: int = 0  # samples learned in this round
+    ahead: list[Taken] = field(default_factory=list)  # taken, but not reported yet
+    reported: list[Taken] = field(default_factory=list)  # those before, if any are ahead
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,9 @@ class Threads(Engine):
     ``LONG_ROUND`` samples for each of them. Replica t mod R takes step t of a round. All start the round from the same
     parameters and are merged at its end, and whenever parameters are read. The result depends on the number of
     replicas, not on the machine or on timing.
+
+    Replicas need not wait for each other at checks within a round: they take all its steps, if the rows are at hand.
+    A check that does more than report takes back what comes after it.
 
     Parameters
     ----------
@@ -66,30 +81,74 @@ class Threads(Engine):
     def start(self) -> RoundState:
         return RoundState()
 
-    def advance(self, rule: Rule[Any], main: Replica, state: RoundState, work: Work) -> Steps:
+    def advance(
+        self, rule: Rule[Any], main: Replica, state: RoundState, work: Work, coming: Sequence[Work] = ()
+    ) -> Steps:
         if not rule.can_split(main.state):
             return rule.advance(main.state, main.parameters, work)
-        if state.turn == 0:
-            self._begin_round(main, state)
-        steps = len(work.samples.rows) // work.samples.batch_size
-        turns = [range((r - state.turn) % self.count, steps, self.count) for r in range(self.count)]
-        own_rule = rule.for_replicas(self.count)
+        if not state.ahead or state.ahead[0].work is not work:
+            self.rewind(rule, state)
+            state.ahead = self._take(rule, state, [work, *coming], None if state.turn else main)
+        state.reported.append(taken := state.ahead.pop(0))
+        state.turn += _steps_of(work)
+        state.learned += len(work.samples.rows)
+        if not state.ahead:
+            state.reported.clear()
+        return taken.steps
 
-        def learn(r: int) -> Steps:
-            replica = state.replicas[r]
-            samples = _every(work.samples, turns[r])
-            if samples.typical_loss is not None:
-                samples = samples._replace(typical_loss=replica.typical_loss)
-            turn = Turn(samples.turn.first + turns[r].start, self.count, samples.turn.every)
-            samples = samples._replace(frame=replica.frame, turn=turn)
-            return own_rule.advance(replica.state, replica.parameters, work._replace(samples=samples))
+    def looks_ahead(self, rule: Rule[Any], main: Replica, state: RoundState, context: Context) -> int:
+        if state.turn or not rule.can_split(main.state) or not rule.can_wait(main.state, context):
+            return 0
+        return ceil(self._longest(rule))
+
+    def is_ahead(self, state: RoundState) -> bool:
+        return bool(state.ahead)
+
+    def rewind(self, rule: Rule[Any], state: RoundState) -> None:
+        if not state.ahead or state.start is None:
+            return
+        again = [taken.work for taken in state.reported]
+        state.ahead, state.reported, state.turn = [], [], 0
+        self._take(rule, state, again, state.start)
+        state.turn = sum(map(_steps_of, again))
+
+    def _take(self, rule: Rule[Any], state: RoundState, works: list[Work], origin: Replica | None) -> list[Taken]:
+        """Let every replica take its steps of all works, at the beginning of a round from where that one starts."""
+        own_rule = rule.for_replicas(self.count)
+        if origin is not None and not _fits(state.start, origin):
+            state.start, *state.replicas = run_all(self.count, Replica.copy, [origin] * (self.count + 1))
+            origin = None
+        firsts = accumulate(map(_steps_of, works), initial=state.turn)
+        turns = [
+            [range((r - first) % self.count, _steps_of(work), self.count) for r in range(self.count)]
+            for first, work in zip(firsts, works, strict=False)
+        ]
+
+        def learn(r: int) -> list[tuple[Steps, float]]:
+            replica, found = state.replicas[r], []
+            if origin is not None:
+                replica.assign(origin)
+                if r == 0 and state.start is not None and state.start is not origin:
+                    state.start.assign(origin)
+            for work, own in zip(works, turns, strict=True):
+                samples = _every(work.samples, own[r])
+                if samples.typical_loss is not None:
+                    samples = samples._replace(typical_loss=replica.typical_loss)
+                turn = Turn(samples.turn.first + own[r].start, self.count, samples.turn.every)
+                samples = samples._replace(frame=replica.frame, turn=turn)
+                steps = own_rule.advance(replica.state, replica.parameters, work._replace(samples=samples))
+                found.append((steps, rule.learning_rate(replica.state)))
+            return found
 
         reports = run_all(self.count, learn, range(self.count))
-        state.turn += steps
-        state.learned += len(work.samples.rows)
-        return _joined(reports, turns, steps)
+        taken = []
+        for i, (work, own) in enumerate(zip(works, turns, strict=True)):
+            steps = _joined([report[i][0] for report in reports], own, _steps_of(work))
+            taken.append(Taken(work, steps, reports[0][i][1]))
+        return taken
 
     def settle(self, rule: Rule[Any], main: Replica, state: RoundState, bounds: Bounds) -> None:
+        self.rewind(rule, state)
         if not state.turn or state.start is None:
             return
         taken = [len(range(r, state.turn, self.count)) for r in range(self.count)]
@@ -97,16 +156,20 @@ class Threads(Engine):
         merge_replicas(rule, done, main, partial(run_all, self.count))
 
     def skips_check(self, rule: Rule[Any], main: Replica, state: RoundState, context: Context) -> bool:
-        # replicas must not forget where they started
-        longest = min(LONG_ROUND * self.count, rule.memory / 4)
-        return 0 < state.learned < longest and rule.can_wait(main.state, context)
+        return 0 < state.learned < self._longest(rule) and rule.can_wait(main.state, context)
+
+    def _longest(self, rule: Rule[Any]) -> float:
+        """Return how many samples make a round long enough; replicas must not forget where they started."""
+        return min(LONG_ROUND * self.count, rule.memory / 4)
 
     def end_round(self, rule: Rule[Any], main: Replica, state: RoundState, bounds: Bounds) -> None:
         self.settle(rule, main, state, bounds)
         state.turn = state.learned = 0
 
-    def latest(self, main: Replica, state: RoundState) -> Replica:
-        return state.replicas[0] if state.turn else main
+    def learning_rate(self, rule: Rule[Any], main: Replica, state: RoundState) -> float:
+        if state.ahead and state.reported:
+            return state.reported[-1].rate
+        return rule.learning_rate(state.replicas[0].state if state.turn else main.state)
 
     def own_replicas(self, state: RoundState) -> list[Replica]:
         return [] if state.start is None else [state.start, *state.replicas]
@@ -139,13 +202,15 @@ class Threads(Engine):
     def _places(self) -> list[str]:
         return ["start", *(f"replica{r}" for r in range(self.count))]
 
-    def _begin_round(self, main: Replica, state: RoundState) -> None:
-        """Set start and replicas to what is known now; memory of an earlier round is used again."""
-        fits = state.start is not None and state.start.parameters.means.shape == main.parameters.means.shape
-        if not fits or state.start is None:
-            state.start, *state.replicas = run_all(self.count, lambda _: main.copy(), self._places)
-        else:
-            run_all(self.count, lambda replica: replica.assign(main), (state.start, *state.replicas))
+
+def _fits(start: Replica | None, main: Replica) -> bool:
+    """Whether memory of an earlier round can be used again."""
+    return start is not None and start.parameters.means.shape == main.parameters.means.shape
+
+
+def _steps_of(work: Work) -> int:
+    """Count the steps of a work."""
+    return len(work.samples.rows) // work.samples.batch_size
 
 
 def _every(samples: Samples, steps: range) -> Samples:
@@ -183,6 +248,6 @@ def run_all(threads: int, work: Callable[[In], Out], items: Iterable[In]) -> lis
 
 @lru_cache(maxsize=4)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that stay; a forked process has none of them and gets its own."""
+    """Threads that stay, beside the calling one; a forked process has none of them and gets its own."""
     most = max(MOST_THREADS, os.cpu_count() or 1)
-    return ThreadPoolExecutor(min(threads, most), thread_name_prefix="streamgmm")
+    return ThreadPoolExecutor(min(threads - 1, most), thread_name_prefix="streamgmm")
