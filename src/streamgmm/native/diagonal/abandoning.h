@@ -87,7 +87,7 @@ template <class T> inline void prepare(const Model<T> &m, const Input<T> &x, Scr
     scout.tried = scout.spent = 0;
 }
 
-// Full distances are computed one by one, the most promising component first, until so many were; then in fours.
+// Full distances are computed one by one, the most promising component first, until so many were; then all.
 constexpr std::size_t looks_one_by_one = 16;
 
 // The best component for one sample, and its score. Where samples are shared out, scratch.exact gets the scores of all

@@ -37,13 +37,16 @@ inline void distances(const T *x, const T *means, const T *scales, const std::si
     UNROLLED_FOR (int c = 0; c < C; ++c) out[c] = total[c];
 }
 
+// Rows of so many bytes are read one after the other, as prefetchers expect; of shorter ones, four share their sums.
+constexpr std::size_t long_row = 512;
+
 // Calls `got(i, distance)` for i < chosen; row(i) is where the i-th component begins.
 template <class T, class Row, class Got>
 inline void compare(const T *x, const T *means, const T *scales, std::size_t count, std::size_t chosen, Row row,
                     Got got) {
     double found[4];
     std::size_t i = 0;
-    for (; i + 4 <= chosen; i += 4) {
+    for (; count * sizeof(T) < long_row && i + 4 <= chosen; i += 4) {
         const std::size_t at[4] = {row(i), row(i + 1), row(i + 2), row(i + 3)};
         distances<T, 4>(x, means, scales, at, count, found);
         UNROLLED_FOR (std::size_t c = 0; c < 4; ++c) got(i + c, found[c]);
