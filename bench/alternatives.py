@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from bench import peers, work
 from bench.measure import Work, rates, ratio
 from bench.report import Table
-from streamgmm import Mixture, StreamingGaussianMixture, datasets
+from streamgmm import Mixture, StreamingGaussianMixture, datasets, native
 from streamgmm.core.grid import torus
 
 MISSING = "not installed"
@@ -66,27 +67,45 @@ def scoring(quick: bool) -> list[Table]:
     quick : bool
         Whether to measure fewer rounds.
     """
+    blas = {str(each.get("architecture")) for each in threadpool_info() if each["user_api"] == "blas"}
     table = Table(
         "Scoring",
         "Exact log-likelihoods of many rows, float32, one thread: our rate ÷ that of two BLAS products with the same "
         "arrays (x² by precisions, x by weighted means; no exponentials), of GaussianMixture.score_samples, and of "
-        "gmmx (JAX, compiled). Last column: time of predict_proba ÷ that of score_samples.",
-        ["K", "D", "÷ two BLAS products", "÷ GaussianMixture", "÷ gmmx", "two threads ÷ one", "predict_proba, time"],
+        f"gmmx (JAX, compiled). BLAS has the kernels of {', '.join(sorted(blas))}: Haswell stands for 32-byte vectors, "
+        "SkylakeX for 64-byte ones (OPENBLAS_CORETYPE chooses). Threads are measured with four times as many "
+        "rows. Last column: time of predict_proba ÷ that of score_samples.",
+        [
+            "vectors",
+            "K",
+            "D",
+            "÷ two BLAS products",
+            "÷ GaussianMixture",
+            "÷ gmmx",
+            "two threads ÷ one",
+            "predict_proba, time",
+        ],
     )
     sizes = ((64, 64, 4000), (64, 784, 4000), (1024, 784, 500), (64, 3072, 1000), (64, 30_000, 200))
-    for components, features, count in sizes:
-        x = np.random.default_rng(1).random((count, features), dtype=np.float32)
-        cases = _scoring_cases(components, x)
-        got = rates({n: _counted(f, count) for n, f in cases.items()}, rounds=3 if quick else 5, seconds=0.2)
-        table.add(
-            components,
-            features,
-            ratio(got["ours"], got["blas"]),
-            ratio(got["ours"], got["sklearn"]),
-            ratio(got["ours"], got["gmmx"]) if "gmmx" in got else MISSING,
-            ratio(got["threads"], got["estimator"]),
-            ratio(got["estimator"], got["proba"]),
-        )
+    chosen = native.width()
+    for width in native.widths()[-2:]:
+        native.use_width(width)
+        for components, features, count in sizes:
+            x = np.random.default_rng(1).random((4 * count, features), dtype=np.float32)
+            cases = {name: _counted(f, count) for name, f in _scoring_cases(components, x[:count]).items()}
+            cases |= {name: _counted(f, len(x)) for name, f in _two_threads(components, x).items()}
+            got = rates(cases, rounds=3 if quick else 5, seconds=0.2)
+            table.add(
+                width,
+                components,
+                features,
+                ratio(got["ours"], got["blas"]),
+                ratio(got["ours"], got["sklearn"]),
+                ratio(got["ours"], got["gmmx"]) if "gmmx" in got else MISSING,
+                ratio(got["two threads"], got["one thread"]),
+                ratio(got["estimator"], got["proba"]),
+            )
+    native.use_width(chosen)
     return [table]
 
 
@@ -96,10 +115,7 @@ def _scoring_cases(components: int, x: np.ndarray) -> dict[str, Callable[[], obj
     mixture, precisions = Mixture(p), p["scales"] ** 2
     by_precision, by_mean, squares = precisions.T.copy(), (p.means * precisions).T.copy(), x * x
     out = np.empty((len(x), components), np.float32)
-    one, two = (
-        StreamingGaussianMixture(components, means_init=p.means, random_state=0, n_jobs=n).partial_fit(x[:1])
-        for n in (None, 2)
-    )
+    estimator = _estimator(components, x)
     sklearn_model, jax = mixture.to_sklearn(), peers.gmmx_score(p.means.copy(), precisions.copy())
 
     def blas() -> None:
@@ -110,13 +126,23 @@ def _scoring_cases(components: int, x: np.ndarray) -> dict[str, Callable[[], obj
         "ours": lambda: mixture.scores(x),
         "blas": blas,
         "sklearn": lambda: sklearn_model.score_samples(x),
-        "estimator": lambda: one.score_samples(x),
-        "threads": lambda: two.score_samples(x),
-        "proba": lambda: one.predict_proba(x),
+        "estimator": lambda: estimator.score_samples(x),
+        "proba": lambda: estimator.predict_proba(x),
     }
     if jax:
         cases["gmmx"] = lambda: jax(x)
     return cases
+
+
+def _two_threads(components: int, x: np.ndarray) -> dict[str, Callable[[], object]]:
+    """Return the scoring of many rows on one thread, and on two."""
+    one, two = (_estimator(components, x, n_jobs=n) for n in (None, 2))
+    return {"one thread": lambda: one.score_samples(x), "two threads": lambda: two.score_samples(x)}
+
+
+def _estimator(components: int, x: np.ndarray, n_jobs: int | None = None) -> StreamingGaussianMixture:
+    means = work.random_mixture(components, x.shape[1]).means
+    return StreamingGaussianMixture(components, means_init=means, random_state=0, n_jobs=n_jobs).partial_fit(x[:1])
 
 
 def _counted(f: Callable[[], object], count: int) -> Work:

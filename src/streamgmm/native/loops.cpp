@@ -4,6 +4,7 @@
 #include "loops.h"
 
 #if STREAMGMM_FOR_X86 == STREAMGMM_X86
+#include "diagonal/answer.h"
 #include "diagonal/em.h"
 #include "diagonal/merging.h"
 #include "diagonal/natural.h"
@@ -17,7 +18,7 @@ namespace {
 
 template <class T>
 constexpr Table<T> table = {
-    {refresh_log_dets<T>, merge_rows<T>, rescale<T>, score<T>, sgd_steps<T>, natural_steps<T>, em_steps<T>},
+    {refresh_log_dets<T>, merge_rows<T>, rescale<T>, score<T>, answer<T>, sgd_steps<T>, natural_steps<T>, em_steps<T>},
     {first_unfit_row<T>, read_all<T>, rewrite_all<T>},
 };
 

@@ -1,72 +1,117 @@
 // [E28] The model that answers: variances as far as they are known, in the units of the rows.
 #pragma once
-#include <cmath>
-#include <vector>
+#include "../shared/softmax.h"
+#include "moments.h"
 
-#include "../dispatch.h"
-#include "../shared/aligned.h"
-#include "arrays.h"
+namespace {
 
-namespace streamgmm {
+// Logarithms of positive numbers, accurate to the last places.
+inline Lanes<double>::vector logarithm(Lanes<double>::vector x) {
+    using L = Lanes<double>;
+    using V = L::vector;
+    L::bits bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    const L::integer root_half = 0x3fe6a09e667f3bcd;              // mantissas from sqrt(1/2) to sqrt(2)
+    const L::bits power = (bits - root_half) >> L::mantissa_bits; // may be negative
+    bits -= power << L::mantissa_bits;
+    V m;
+    std::memcpy(&m, &bits, sizeof m);
+    const V f = (m - 1.0) / (m + 1.0), square = f * f; // log m = 2 (f + f^3 / 3 + f^5 / 5 + ...), with |f| < 0.172
+    V series = V{} + 1.0 / 21;
+    const double coefficient[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3};
+    for (double c : coefficient) series = series * square + c;
+    const V whole = __builtin_convertvector(power, V);
+    return whole * 0.693147180559945309417232121458 + (2.0 * f + 2.0 * f * square * series);
+}
 
-struct AnswerStep {
-    double growth, pooled, fewest; // growth of counts; samples from which own variances tell more; smallest count
-    double scale_min, scale_max;
+template <class T> inline void store_doubles(T *to, Lanes<double>::vector v) {
+    for (std::size_t i = 0; i < vector_lanes<double>; ++i) to[i] = T(v[i]);
+}
+
+// Samples that component k's variances come from, as far as they count.
+template <class T> inline double known_samples(const Moments<T> &moments, std::size_t k, double growth) {
+    const double most = (2 - growth) * moments.masses[k];
+    return moments.evidence[k] < most ? moments.evidence[k] : most;
+}
+
+// How samples become rows, for each feature: mean' = (mean - away) factor + fixed, scale' = scale width + still.
+// A feature that has not varied is its shift, at a density of one. Padding has mean 0 and scale 1.
+struct Units {
+    double *away, *factor, *fixed, *width, *still; // [stride]
 };
 
-// Means and scales of samples as those of rows: a feature that has not varied is its shift, at a density of one.
-// IN m, frame[frame_rows, features]; OUT out.
-template <class T> void to_units_of_rows(const Model<T> &m, const T *frame, const Model<T> &out) {
-    const double still = std::sqrt(6.283185307179586);
+// IN m, frame[frame_rows, features]; OUT units.
+template <class T> inline void units_of_rows(const Model<T> &m, const T *frame, const Units &units) {
     const T *shift = frame, *unit = frame + m.features, *active = unit + m.features;
-    for (std::size_t k = 0; k < m.components; ++k)
-        for (std::size_t d = 0, i = k * m.stride; d < m.features; ++d, ++i) {
-            const double u = double(unit[d]), away = -double(shift[d]) * u, factor = 1 / u;
-            const bool varies = active[d] != T(0);
-            out.means[i] = varies ? T((double(m.means[i]) - away) * factor) : shift[d];
-            out.scales[i] = T(varies ? double(out.scales[i]) / std::abs(factor) : still);
-        }
+    for (std::size_t d = 0; d < m.stride; ++d) {
+        const bool varies = d < m.features && active[d] != T(0);
+        const double u = varies ? double(unit[d]) : 1;
+        units.away[d] = varies ? -double(shift[d]) * u : 0;
+        units.factor[d] = varies ? 1 / u : 0;
+        units.width[d] = varies ? (u < 0 ? -u : u) : 0;
+        units.fixed[d] = varies || d >= m.features ? 0 : double(shift[d]);
+        units.still[d] = varies ? 0 : d < m.features ? 2.506628274631000502 : 1; // sqrt(2 pi)
+    }
 }
 
-// IN m, moments with a prior, frame; OUT out, which has the shape of m.
+// Scales of all components as their counts allow: means of n samples are uncertain, and variances about them too small.
+// IN m, moments with a prior; OUT out.scales, weights[components], together[stride]: half the logarithms of mean
+// precisions; scratch row[stride].
 template <class T>
-void answer(const Model<T> &m, Moments<T> moments, const T *frame, const AnswerStep &step, const Model<T> &out) {
-    const std::size_t k = m.components;
-    const double weight = step.pooled * step.pooled * (1 - step.growth);
-    std::vector<T> wider;
-    std::vector<double> shares(k), weights(k), together(m.features);
-    if (weight > 0) { // means of n samples are uncertain, and variances about them too small
-        T *at = aligned(wider, k * m.stride);
-        for (std::size_t j = 0; j < k; ++j) {
-            const double most = (2 - step.growth) * moments.masses[j];
-            const double known = moments.evidence[j] < most ? moments.evidence[j] : most;
-            const double n = known > step.fewest ? known : step.fewest, factor = (n + 1) / (n - 1);
-            shares[j] = weight / (known * known + weight);
-            for (std::size_t i = j * m.stride; i < (j + 1) * m.stride; ++i)
-                at[i] = T(double(moments.variances[i]) * factor);
+inline void widened_scales(const Model<T> &m, const Moments<T> &moments, const AnswerStep &step, bool young,
+                           const Model<T> &out, double *weights, double *together, T *row) {
+    using V = Lanes<double>::vector;
+    constexpr std::size_t lanes = vector_lanes<double>;
+    double top = m.logits[0], total = 0;
+    for (std::size_t j = 1; j < m.components; ++j) top = m.logits[j] > top ? m.logits[j] : top;
+    for (std::size_t j = 0; j < m.components; ++j) total += weights[j] = __builtin_exp(m.logits[j] - top);
+    for (std::size_t d = 0; d < m.stride; ++d) together[d] = 0;
+    for (std::size_t j = 0; j < m.components; ++j) {
+        const T *variances = moments.variances + j * m.stride;
+        if (young) {
+            const double known = known_samples(moments, j, step.growth), n = known > step.fewest ? known : step.fewest;
+            for (std::size_t d = 0; d < m.stride; ++d) row[d] = T(double(variances[d]) * ((n + 1) / (n - 1)));
+            variances = row;
         }
-        moments.variances = at;
+        T *scales = out.scales + j * m.stride;
+        scales_of(variances, scales, m, T(step.scale_min), T(step.scale_max), blend(moments, j));
+        const double weight = weights[j] / total;
+        for (std::size_t d = 0; young && d < m.stride; d += lanes) {
+            const V s = load_doubles(scales + d);
+            store_vector(together + d, load_vector(together + d) + weight / (s * s));
+        }
     }
-    table<T>().diagonal.rescale(out, moments, step.scale_min, step.scale_max, 0, k);
-    if (weight > 0) { // a few samples tell less about a component than all components together do
-        double top = m.logits[0], total = 0;
-        for (std::size_t j = 1; j < k; ++j) top = m.logits[j] > top ? m.logits[j] : top;
-        for (std::size_t j = 0; j < k; ++j) total += weights[j] = std::exp(m.logits[j] - top);
-        for (double &share : weights) share /= total;
-        for (std::size_t j = 0; j < k; ++j)
-            for (std::size_t d = 0; d < m.features; ++d) {
-                const double s = double(out.scales[j * m.stride + d]);
-                together[d] += weights[j] / (s * s);
-            }
-        for (double &variance : together) variance = -0.5 * std::log(variance);
-        for (std::size_t j = 0; j < k; ++j)
-            for (std::size_t d = 0, i = j * m.stride; d < m.features; ++d, ++i)
-                out.scales[i] =
-                    T(std::exp((1 - shares[j]) * std::log(double(out.scales[i])) + shares[j] * together[d]));
-    }
-    to_units_of_rows(m, frame, out);
-    for (std::size_t j = 0; j < k; ++j) out.logits[j] = m.logits[j];
-    table<T>().diagonal.refresh_log_dets(out, 0, k);
+    for (std::size_t d = 0; young && d < m.stride; d += lanes)
+        store_vector(together + d, -0.5 * logarithm(load_vector(together + d)));
 }
 
-} // namespace streamgmm
+// IN m, moments with a prior, frame; OUT out, which has the shape of m; scratch doubles[components + 6 * stride],
+// row[stride].
+template <class T>
+void answer(Model<T> m, Moments<T> moments, const T *frame, AnswerStep step, Model<T> out, double *doubles, T *row) {
+    using V = Lanes<double>::vector;
+    double *weights = doubles, *together = weights + m.components, *at = together + m.stride;
+    const Units units = {at, at + m.stride, at + 2 * m.stride, at + 3 * m.stride, at + 4 * m.stride};
+    units_of_rows(m, frame, units);
+    const double weight = step.pooled * step.pooled * (1 - step.growth);
+    const bool young = weight > 0;
+    widened_scales(m, moments, step, young, out, weights, together, row);
+    for (std::size_t j = 0; j < m.components; ++j) {
+        const double known = young ? known_samples(moments, j, step.growth) : 0;
+        const double share = young ? weight / (known * known + weight) : 0;
+        const T *old = m.means + j * m.stride;
+        T *means = out.means + j * m.stride, *scales = out.scales + j * m.stride;
+        for (std::size_t d = 0; d < m.stride; d += vector_lanes<double>) {
+            V s = load_doubles(scales + d);
+            // a few samples tell less about a component than all components together do
+            if (young) s *= exponential(share * (load_vector(together + d) - logarithm(s)));
+            const V mean = (load_doubles(old + d) - load_vector(units.away + d)) * load_vector(units.factor + d);
+            store_doubles(means + d, mean + load_vector(units.fixed + d));
+            store_doubles(scales + d, s * load_vector(units.width + d) + load_vector(units.still + d));
+        }
+        out.logits[j] = m.logits[j];
+        out.log_dets[j] = log_det(scales, m.stride);
+    }
+}
+
+} // namespace

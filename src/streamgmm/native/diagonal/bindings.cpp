@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "../dispatch.h"
-#include "answer.h"
 #include "arrays.h"
 #include "row_steps.h"
 #include "workspace.h"
@@ -102,8 +101,11 @@ void answer_rows(const ModelArrays<T> &m, const MomentArrays<T> &moments, Padded
             "a frame must have the shape (12, features)");
     require(m.shaped_alike(out.means) && m.model.features == out.model.features && m.model.means != out.model.means,
             "an answer needs parameters of its own, of the same shape");
+    const std::size_t stride = m.model.stride;
+    std::vector<double> doubles(m.model.components + 6 * stride);
+    std::vector<T> row(stride);
     LoopRuns running;
-    answer(m.model, state, frame.data(), step, out.model);
+    table<T>().diagonal.answer(m.model, state, frame.data(), step, out.model, doubles.data(), row.data());
 }
 
 template <class T> void refresh_log_dets(const ModelArrays<T> &m, std::size_t first, std::size_t last) {

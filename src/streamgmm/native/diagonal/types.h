@@ -83,11 +83,17 @@ template <class T> struct Merge {
     double most;  // upper bound of a second moment
 };
 
+struct AnswerStep {
+    double growth, pooled, fewest; // growth of counts; samples from which own variances tell more; smallest count
+    double scale_min, scale_max;
+};
+
 template <class T> struct DiagonalLoops {
     void (*refresh_log_dets)(Model<T>, std::size_t first, std::size_t last);
     void (*merge_rows)(Merge<T>, std::size_t stride, std::size_t first, std::size_t last, T *means, T *second);
     void (*rescale)(Model<T>, Moments<T>, double scale_min, double scale_max, std::size_t first, std::size_t last);
     void (*score)(Model<T>, Input<T> x, std::size_t rows, Scratch<T>, Answers);
+    void (*answer)(Model<T>, Moments<T>, const T *frame, AnswerStep, Model<T> out, double *doubles, T *row);
     void (*sgd_steps)(Model<T>, Input<T> x, std::size_t steps, Filter, SgdStep, Scratch<T>, Report);
     void (*natural_steps)(Model<T>, Moments<T>, Input<T> x, std::size_t steps, Filter, NaturalStep, Scratch<T>, Report);
     void (*em_steps)(Model<T>, Moments<T>, Input<T> x, std::size_t steps, EmStep, Scratch<T>, Report);

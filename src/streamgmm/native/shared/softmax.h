@@ -4,11 +4,9 @@
 
 namespace {
 
-// exp(x) for x <= 0, accurate to a bit or two; arguments below -700 are taken as -700.
-inline Lanes<double>::vector exp_negative(Lanes<double>::vector x) {
+// exp(a) for |a| <= 700, accurate to a bit or two.
+inline Lanes<double>::vector exponential(Lanes<double>::vector a) {
     using V = Lanes<double>::vector;
-    const V floor = V{} - 700.0;
-    const V a = x < floor ? floor : x;
     const double shift = 6755399441055744.0; // 1.5 * 2^52: adding it rounds to an integer
     const V rounded = a * 1.44269504088896340736 + shift;
     const V n = rounded - shift;
@@ -35,6 +33,12 @@ inline Lanes<double>::vector exp_negative(Lanes<double>::vector x) {
     V scale;
     std::memcpy(&scale, &power, sizeof scale);
     return p * scale;
+}
+
+// exp(x) for x <= 0; arguments below -700 are taken as -700.
+inline Lanes<double>::vector exp_negative(Lanes<double>::vector x) {
+    const Lanes<double>::vector floor = Lanes<double>::vector{} - 700.0;
+    return exponential(x < floor ? floor : x);
 }
 
 inline std::size_t padded_components(std::size_t components) {
