@@ -17,7 +17,7 @@ using namespace nb::literals;
 namespace streamgmm {
 namespace {
 
-constexpr std::size_t score_rows = 160; // at least so many rows, if there are, share each read of the parameters
+constexpr std::size_t score_rows = 256; // at least so many rows, if there are, share each read of the parameters
 constexpr std::size_t scout_from_samples = 64, scout_from_features = 128; // early abandoning pays from here on
 
 template <class T> bool scouts(const Model<T> &m, const SampleArrays<T> &samples, const Filter &g, bool scan_all) {
