@@ -18,7 +18,10 @@ def describe(check: Check) -> str:
 
 @contextmanager
 def live_line(
-    label: str, total: int | None, enabled: bool | None = None, note: Callable[[], str] = lambda: ""
+    label: str,
+    total: int | Callable[[], int | None] | None,
+    enabled: bool | None = None,
+    note: Callable[[], str] = lambda: "",
 ) -> Iterator[Update]:
     """Give a function to call with samples done and the latest check, which updates the line.
 
@@ -26,8 +29,8 @@ def live_line(
     ----------
     label : str
         What goes on.
-    total : int or None
-        Samples in all, if known.
+    total : int, callable or None
+        Samples in all, or what returns them if that may change; None if they are not known.
     enabled : bool or None, default=None
         Whether to show the line; None shows it at a terminal and not in pipes and logs.
     note : callable, default=nothing to add
@@ -49,12 +52,12 @@ def live_line(
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=5) as progress:
-        task = progress.add_task(label, total=total, figures="")
+        in_all = total if callable(total) else lambda: total
+        task = progress.add_task(label, total=in_all(), figures="")
 
         def update(done: int, check: Check | None) -> None:
-            if check is None:
-                progress.update(task, completed=done)
-            else:
-                progress.update(task, completed=done, figures=describe(check) + note())
+            progress.update(task, completed=done, total=in_all())
+            if check is not None:
+                progress.update(task, figures=describe(check) + note())
 
         yield update

@@ -246,9 +246,13 @@ def train(
                 say_start(cluster)
             in_effect = {"passes": count or "auto", "shuffle": shuffle or "auto", **kept.values}
             said = False
-            total = samples or run.expected_samples
             with (
-                live_line("train", total, console.shows_progress(), lambda: worker_rates(run)) as show,
+                live_line(
+                    "train",
+                    lambda: samples or run.expected_samples,
+                    console.shows_progress(),
+                    lambda: worker_rates(run),
+                ) as show,
                 console.warnings_as_lines(),
             ):
                 for status in run.go():

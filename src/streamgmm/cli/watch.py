@@ -197,7 +197,7 @@ def watch(
         learned_before = run.progress.samples
         said = known is not None and known[0].trainer.annealed
         with (
-            live_line("watch", samples or run.expected_samples, enabled=console.shows_progress()) as show,
+            live_line("watch", lambda: samples or run.expected_samples, console.shows_progress()) as show,
             console.warnings_as_lines(),
         ):
             first = True

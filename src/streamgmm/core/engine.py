@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -16,6 +16,7 @@ from streamgmm.core.covariance import Bounds, Work
 from streamgmm.core.frame import validate_values
 from streamgmm.core.parameters import Parameters
 from streamgmm.core.state import Named, State, require_range
+from streamgmm.core.tensors import EVERY
 from streamgmm.native import FRAME_ROWS, FRAME_SUMS, TYPICAL_NUMBERS, Floats, Steps, aligned_copy
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ class Replica:
         frame = None if self.frame is None else aligned_copy(self.frame)
         return Replica(self.parameters.copy(), self.state.copy(), self.typical_loss.copy(), frame)
 
-    def assign(self, other: Replica) -> None:
-        """Overwrite all values with those of another replica."""
-        self.parameters.assign(other.parameters)
-        self.state.assign(other.state)
+    def assign(self, other: Replica, rows: slice = EVERY) -> None:
+        """Overwrite all values with those of another replica; tensors of some components only, so threads can share."""
+        self.parameters.assign(other.parameters, rows)
+        self.state.assign(other.state, rows)
         np.copyto(self.typical_loss, other.typical_loss)
         self.frame = None if other.frame is None else aligned_copy(other.frame)
 
@@ -116,14 +117,18 @@ def one_after_another(merge: Callable[[range], None], ranges: list[range]) -> No
         merge(rows)
 
 
+def ranges_of(components: Sized, parts: int) -> list[range]:
+    """Cut components into ranges of about the same size."""
+    cuts = [len(components) * i // parts for i in range(parts + 1)]
+    return [range(*cut) for cut in pairwise(cuts)]
+
+
 def merge_replicas(rule: Rule[Any], done: Round, out: Replica, run: Merging = one_after_another) -> None:
     """Set ``out`` to what all replicas of a round have learned together.
 
     The ranges follow from the number of replicas, because sums may depend on the range in their last bit.
     """
-    parts = len(done.replicas)
-    cuts = [len(out.parameters) * i // parts for i in range(parts + 1)]
-    run(lambda rows: rule.merge(done, out, rows), [range(*cut) for cut in pairwise(cuts)])
+    run(lambda rows: rule.merge(done, out, rows), ranges_of(out.parameters, len(done.replicas)))
     typical, damped = [r.typical_loss for r in done.replicas], done.start.typical_loss[4]
     out.typical_loss[:] = np.mean(typical, axis=0)
     out.typical_loss[4] = damped + sum(own[4] - damped for own in typical)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.tensors import Tensors
+from streamgmm.core.tensors import EVERY, Tensors
 from streamgmm.native import Floats
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class Parameters:
         twin._own(self.kind, self.tensors.copy(), self.logits.copy(), self.log_dets.copy())
         return twin
 
-    def assign(self, other: Parameters) -> None:
-        """Overwrite all values with those of parameters of the same shape."""
-        self.tensors.assign(other.tensors)
+    def assign(self, other: Parameters, rows: slice = EVERY) -> None:
+        """Overwrite all values with those of parameters of the same shape; tensors of some components only."""
+        self.tensors.assign(other.tensors, rows)
         np.copyto(self.logits, other.logits)
         np.copyto(self.log_dets, other.log_dets)
 

@@ -5,10 +5,27 @@ from __future__ import annotations
 PERIODS = 160  # between checks, that a training should last: enough to anneal, and to settle after that
 MOST_PASSES = 1000
 MOST_REFINED = 2e8  # rows × numbers of all components, for refinement by batch EM
+FINE_PASSES, FINE_PERIODS = 10, 40 * PERIODS  # at most, where rows are too many for that: components still improve
 
 
-def passes_for(n_epochs: int | str, period: int, length: int) -> int:
-    """Return the number of passes over so many rows, as given or, for ``"auto"``, as many as the rows need."""
+def passes_for(n_epochs: int | str, period: int, length: int, n_numbers: int = 0) -> int:
+    """Return the number of passes over so many rows, as given or, for ``"auto"``, as many as the rows need.
+
+    Parameters
+    ----------
+    n_epochs : int or "auto"
+        Number of passes, if it is given.
+    period : int
+        Samples between two checks.
+    length : int
+        Number of rows.
+    n_numbers : int, default=0
+        Numbers in means and covariances; see ``MOST_REFINED``.
+    """
     if n_epochs != "auto":
         return int(n_epochs)
-    return max(1, min(MOST_PASSES, -(-PERIODS * period // max(1, length))))
+    length = max(1, length)
+    passes = min(MOST_PASSES, -(-PERIODS * period // length))
+    if length * n_numbers > MOST_REFINED:
+        passes = max(passes, min(FINE_PASSES, FINE_PERIODS * period // length))
+    return max(1, passes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.tensors import Tensors
+from streamgmm.core.tensors import EVERY, Tensors
 from streamgmm.native import aligned_copy
 
 if TYPE_CHECKING:
@@ -52,12 +52,15 @@ class State:
         """Copy every array to memory of its own."""
         return replace(self, **{f.name: _copy(getattr(self, f.name)) for f in fields(self)})
 
-    def assign(self, other: Self) -> None:
-        """Overwrite all values with those of another state; arrays keep their memory where shapes agree."""
+    def assign(self, other: Self, rows: slice = EVERY) -> None:
+        """Overwrite all values with those of another state; tensors of some components only.
+
+        Arrays keep their memory where shapes agree.
+        """
         for f in fields(self):
             mine, theirs = getattr(self, f.name), getattr(other, f.name)
             if isinstance(mine, Tensors) and isinstance(theirs, Tensors):
-                mine.assign(theirs)
+                mine.assign(theirs, rows)
             elif isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray) and mine.shape == theirs.shape:
                 np.copyto(mine, theirs)
             else:

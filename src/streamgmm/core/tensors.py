@@ -11,6 +11,7 @@ import numpy.typing as npt
 from streamgmm.core.rows import LIMITS
 from streamgmm.native import Floats, aligned_copy, padded
 
+EVERY = slice(None)  # all components
 BLOCK = 12_000  # numbers of a block: the C library asks the system for larger arrays each time
 
 
@@ -65,10 +66,10 @@ class Tensors:
         twin.buffers = {name: aligned_copy(buffer) for name, buffer in self.buffers.items()}
         return twin
 
-    def assign(self, other: Tensors) -> None:
-        """Overwrite all values with those of tensors of the same layout."""
+    def assign(self, other: Tensors, rows: slice = EVERY) -> None:
+        """Overwrite the values of some components with those of tensors of the same layout."""
         for name, buffer in self.buffers.items():
-            np.copyto(buffer, other.buffers[name])
+            np.copyto(buffer[rows], other.buffers[name][rows])
 
     def select(self, components: npt.NDArray[np.int64]) -> Tensors:
         """Take the given components, in this order; a number may appear more than once."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.covariance import Bounds, Work
-from streamgmm.core.engine import Engine, Replica, Round, merge_replicas
+from streamgmm.core.engine import Engine, Replica, Round, merge_replicas, ranges_of
 from streamgmm.core.rules import Context, Rule
 from streamgmm.core.state import Named
 from streamgmm.native import Samples, Steps, Turn
@@ -128,8 +128,9 @@ class Threads(Engine):
             replica, found = state.replicas[r], []
             if origin is not None:
                 replica.assign(origin)
-                if r == 0 and state.start is not None and state.start is not origin:
-                    state.start.assign(origin)
+                if state.start is not None and state.start is not origin:
+                    part = ranges_of(origin.parameters, self.count)[r]
+                    state.start.assign(origin, slice(part.start, part.stop))
             for work, own in zip(works, turns, strict=True):
                 samples = _every(work.samples, own[r])
                 if samples.typical_loss is not None:

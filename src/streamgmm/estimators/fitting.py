@@ -28,7 +28,8 @@ class FitOptions(NamedTuple):
 def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
     """Make all passes over rows, and refine the result if there are few; warn if it may not be relied on."""
     length = len(rows) if weights is None else len(Repeats(weights))
-    epochs = passes_for(options.n_epochs, trainer.settings.kind.patience * trainer.schedule.period, length)
+    period = trainer.settings.kind.patience * trainer.schedule.period
+    epochs = passes_for(options.n_epochs, period, length, trainer.n_numbers)
     with live_line("fit", length * epochs, enabled=options.verbose) as show:
         with learner(trainer, rows, weights, options.engine) as one_pass:
             for epoch in range(epochs):

@@ -192,6 +192,7 @@ class ClusterRun(TrainingRun):
         parts = list(reader.chunks(layout, pieces))
         if parts:  # one chunk, because positions within a share are not known
             whole = [np.concatenate([part[i] for part in parts]) for i in (0, 1)] if len(parts) > 1 else parts[0][:2]
+            self._note_width(whole[0].shape[1])
             bad = tuple(b for part in parts for b in part.bad)
             self._feature_names = self._feature_names or self.source.feature_names
             self.progress.pass_rows += len(whole[0]) if self.progress.epoch == 0 else 0

@@ -51,6 +51,7 @@ class SourceReader(ABC):
     record: RunRecord
     _settings: Settings
     _period: int  # samples between two checks, times the patience of the covariance kind
+    _n_numbers: int = 0  # in means and covariances, as soon as the width of rows is known
     _log: EventLog
     _absence: Absence
     _feature_names: list[str] | None
@@ -84,8 +85,18 @@ class SourceReader(ABC):
 
     def _passes_over(self, rows: int) -> int:
         if self.chooses_passes:
-            return passes_for("auto", self._period, rows)
+            return passes_for("auto", self._period, rows, self._n_numbers)
         return 1 if self.options.passes in ("auto", None) else int(self.options.passes or 1)
+
+    def _plan_passes(self, trainer: Trainer) -> None:
+        """Make as many passes as a training needs that continues."""
+        self._period = trainer.settings.kind.patience * trainer.schedule.period
+        self._n_numbers = trainer.n_numbers
+
+    def _note_width(self, n_features: int) -> None:
+        """Remember how large the model is, on which the number of passes depends."""
+        settings = self._settings if self.trainer is None else self.trainer.settings
+        self._n_numbers = settings.kind.n_parameters(int(settings.n_components), n_features)
 
     def _chunks(self) -> Iterator[Chunk]:
         """Yield the chunks of all remaining passes or, without a number of passes, of everything that arrives."""
@@ -115,6 +126,7 @@ class SourceReader(ABC):
         while number < self._passes_over(rows):
             for chunk in self._usable_chunks(position or self.source.start_of_pass(number)):
                 rows += len(chunk.rows) if number == 0 else 0
+                self._note_width(chunk.rows.shape[1])
                 yield number, chunk
             if not rows:
                 return

@@ -116,7 +116,7 @@ class TrainingRun(SourceReader):
     def resume(self, saved: SavedModel, record: RunRecord) -> bool:
         """Continue from a checkpoint, in its order; return whether its source is this one, so that reading resumes."""
         self.trainer, self.scaling = saved.trainer, saved.scaling
-        self._period = saved.trainer.settings.kind.patience * saved.trainer.schedule.period
+        self._plan_passes(saved.trainer)
         self.monitor = saved.monitor or Monitor()
         self._feature_names = saved.feature_names
         in_order(self.source).heading = record.heading
