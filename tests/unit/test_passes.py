@@ -32,7 +32,7 @@ def test_more_rows_need_no_more_passes_unless_they_are_too_many_to_refine(
     assert 1 <= here <= MOST_PASSES
     refined = length * numbers <= MOST_REFINED < (length + 1) * numbers
     assert there <= (max(here, FINE_PASSES) if refined else here)
-    assert passes_for("auto", period, length) <= here  # a larger model needs no fewer
+    assert passes_for("auto", period, length) <= here
 
 
 def test_examples() -> None:
@@ -42,6 +42,8 @@ def test_examples() -> None:
     assert passes_for("auto", 160, 60_000, images) == 10
     assert passes_for("auto", 160, 300_000, images) == 3
     assert passes_for("auto", 160, 1_000_000, images) == 1
+    assert passes_for("auto", 160, 60_000, 9 * images) == 3  # low rank: a pass takes longer
+    assert passes_for("auto", 160, 60_000, 400 * images) == 1  # full
 
 
 @pytest.fixture

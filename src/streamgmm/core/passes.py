@@ -6,6 +6,7 @@ PERIODS = 160  # between checks, that a training should last: enough to anneal, 
 MOST_PASSES = 1000
 MOST_REFINED = 2e8  # rows × numbers of all components, for refinement by batch EM
 FINE_PASSES, FINE_PERIODS = 10, 40 * PERIODS  # at most, where rows are too many for that: components still improve
+MOST_FINE = 2e11  # rows of all these passes × numbers of all components: seconds with diagonal covariances
 
 
 def passes_for(n_epochs: int | str, period: int, length: int, n_numbers: int = 0) -> int:
@@ -27,5 +28,6 @@ def passes_for(n_epochs: int | str, period: int, length: int, n_numbers: int = 0
     length = max(1, length)
     passes = min(MOST_PASSES, -(-PERIODS * period // length))
     if length * n_numbers > MOST_REFINED:
-        passes = max(passes, min(FINE_PASSES, FINE_PERIODS * period // length))
+        samples = min(FINE_PERIODS * period, int(MOST_FINE / n_numbers))
+        passes = max(passes, min(FINE_PASSES, samples // length))
     return max(1, passes)
