@@ -11,7 +11,7 @@ namespace {
 
 static_assert(ahead_lanes == line_lanes<float>, "a column of a panel is a line");
 constexpr int ahead_at_once = together < int(ahead_rows) ? together : int(ahead_rows);
-constexpr std::size_t rounds_between_tries = 16;
+constexpr std::size_t rounds_between_tries = 64;
 constexpr double lost = 1e-15; // more than what single precision loses below its range
 
 inline std::size_t panel_start(std::size_t p) { return p * (p + 1) / 2 * ahead_lanes * ahead_lanes; }
@@ -137,10 +137,11 @@ template <class T> inline void look_at(Full<T> &m, std::size_t k) {
                                          away + n);
         panel_squares<ahead_at_once>(panels_of(m, k), ahead.away, m.stride, ahead.rows, squares + n);
     }
+    double *lengths = ahead.lengths + k * ahead_rows;
     for (std::size_t n = 0; n < ahead_rows; ++n) {
         const double square = double(squares[n]);
         const double least = (1 - error) * __builtin_sqrt(square) - size * (__builtin_sqrt(double(away[n])) + lost);
-        ahead.lengths[k * ahead_rows + n] = least > 0 && square < 1e37 ? least : 0; // also for NaN
+        lengths[n] = (least > 0) & (square < 1e37) ? least : 0; // also for NaN
     }
 }
 
@@ -169,6 +170,18 @@ inline void look_ahead(FullKind<T> &m, const Input<T> &x, std::size_t t, std::si
         ahead.drifts[k] = 0;
         look_at(m, k);
     }
+}
+
+// The factor of component k is new: what was known of it is no longer true. Where all rows of F are looked at, most
+// components come close to most samples, so it pays to look again for the samples to come.  INOUT m.
+template <class T> inline void look_again(Full<T> &m, std::size_t k) {
+    Ahead<T> &ahead = m.ahead;
+    if (!ahead.panels) return;
+    ahead.drifts[k] = HUGE_VAL;
+    if (ahead.rows < m.features || ahead.turn + 1 == ahead_rows) return;
+    copy_panels(m, k);
+    ahead.drifts[k] = 0;
+    look_at(m, k);
 }
 
 // Whether there is a bound for component k.

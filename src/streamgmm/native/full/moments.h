@@ -162,7 +162,7 @@ template <class T> inline void settle(Full<T> &m, std::size_t k, const Limits &l
     }
     for (std::size_t i = 0; inverse == w && i < d * m.stride; ++i) factor[i] = T(w[i]);
     refresh(m, k);
-    if (m.ahead.panels) m.ahead.drifts[k] = HUGE_VAL; // what is known of F is no longer true
+    look_again(m, k);
 }
 
 // Statistics lead to triangular factors, whatever form those to start from have.  INOUT m.

@@ -9,9 +9,12 @@
 namespace {
 
 template <class T> inline bool is_lower(const Full<T> &m, std::size_t k) {
-    for (std::size_t i = 0; i < m.features; ++i)
-        for (std::size_t j = i + 1; j < m.features; ++j)
-            if (m.factors[(k * m.features + i) * m.stride + j] != T(0)) return false;
+    for (std::size_t i = 0; i < m.features; ++i) {
+        const T *row = m.factors + (k * m.features + i) * m.stride;
+        int above = 0;
+        for (std::size_t j = i + 1; j < m.features; ++j) above |= row[j] != T(0);
+        if (above) return false;
+    }
     return true;
 }
 

@@ -6,8 +6,9 @@ namespace {
 
 using Doubles = Lanes<double>::vector;
 
-constexpr std::size_t tile_height = 4;
-constexpr std::size_t tile_vectors = STREAMGMM_WIDTH == 16 ? 2 : 3;
+// As large as registers allow: 16 vectors of 16 or 32 bytes, 32 of 64 bytes.
+constexpr std::size_t tile_height = STREAMGMM_WIDTH == 64 ? 8 : 4;
+constexpr std::size_t tile_vectors = STREAMGMM_WIDTH == 32 ? 3 : 2;
 
 // Zeros about a one.
 struct Unit {
@@ -97,19 +98,27 @@ inline void factorise_first(const Matrix &matrix, double *u, std::size_t apart, 
         UNROLLED_FOR (std::size_t i = 0; i < V; ++i)
             tile.v[r][i] += matrix.more[j + r] * unit_at(j + r - c - i * lanes);
     tile.template subtract<V>(u + j, u + c, j, apart);
+    tile.store(rows, apart);
+    // Pivots wait for each other, so their block is eliminated in single numbers, which need not go through memory.
+    double block[H][H], factors[H][H], roots[H];
+    UNROLLED_FOR (std::size_t r = 0; r < H; ++r)
+        UNROLLED_FOR (std::size_t q = r; q < H; ++q) block[r][q] = own[r * apart + q];
     UNROLLED_FOR (std::size_t r = 0; r < H; ++r) {
-        UNROLLED_FOR (std::size_t i = 0; i < V; ++i) store_vector(rows + r * apart + i * lanes, tile.v[r][i]);
-        const double found = own[r * apart + r], pivot = found > least ? found : least; // also for NaN
+        const double found = block[r][r], pivot = found > least ? found : least; // also for NaN
         const double inverse = 1 / pivot; // the next pivot waits for this, but not for the root
         UNROLLED_FOR (std::size_t q = r + 1; q < H; ++q) {
-            const double factor = own[r * apart + q] * inverse;
-            UNROLLED_FOR (std::size_t i = 0; i < V; ++i) tile.v[q][i] -= factor * tile.v[r][i];
+            factors[r][q] = block[r][q] * inverse;
+            UNROLLED_FOR (std::size_t e = q; e < H; ++e) block[q][e] -= factors[r][q] * block[r][e];
         }
-        const double root = __builtin_sqrt(pivot);
-        share[r] = root * inverse;
+        roots[r] = __builtin_sqrt(pivot);
+        share[r] = roots[r] * inverse;
+    }
+    UNROLLED_FOR (std::size_t r = 0; r < H; ++r) {
+        UNROLLED_FOR (std::size_t q = r + 1; q < H; ++q)
+            UNROLLED_FOR (std::size_t i = 0; i < V; ++i) tile.v[q][i] -= factors[r][q] * tile.v[r][i];
         UNROLLED_FOR (std::size_t i = 0; i < V; ++i)
             store_vector(rows + r * apart + i * lanes, share[r] * tile.v[r][i]);
-        own[r * apart + r] = root;
+        own[r * apart + r] = roots[r];
     }
 }
 
