@@ -124,9 +124,9 @@ template <class T> inline void score_near_best(const Model<T> &m, Scratch<T> &sc
     clear_marks(scratch, count);
     for (std::size_t n = 0; n < batch; ++n) {
         double *row = scores + n * count;
-        const double first = row[scratch.winners[n]];
-        mark(scratch, count, n, [&](std::size_t k) { return row[k] >= bar[n]; });
-        for (std::size_t k = 0; k < count; ++k) row[k] = row[k] >= bar[n] ? row[k] : -HUGE_VAL;
+        const double first = row[scratch.winners[n]], least = bar[n];
+        mark(scratch, count, n, [&](std::size_t k) { return row[k] >= least; });
+        for (std::size_t k = 0; k < count; ++k) row[k] = row[k] >= least ? row[k] : -HUGE_VAL;
         unmark(scratch, count, n, scratch.winners[n]);
         row[scratch.winners[n]] = first;
     }
