@@ -12,7 +12,7 @@ from streamgmm.native import diagonal
 from tests.kernels import BOUNDS, Mixture, plain, random_mixture, sgd_steps
 
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-12}
-SIZES = [(1, 1), (1, 5), (2, 33), (6, 1), (7, 31), (9, 16), (12, 784), (16, 129), (64, 50), (5, 2500)]
+SIZES = [(1, 1), (1, 5), (2, 33), (6, 1), (7, 31), (9, 16), (12, 784), (16, 129), (64, 50), (5, 2500), (67, 8300)]
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray, dtype: type) -> None:

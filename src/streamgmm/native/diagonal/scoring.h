@@ -39,22 +39,33 @@ inline void distances(const T *x, const T *means, const T *scales, const std::si
 
 // Rows of so many bytes are read one after the other, as prefetchers expect; of shorter ones, four share their sums.
 constexpr std::size_t long_row = 512;
+// Samples of more bytes leave the first-level cache, so components are compared with one block of features after the
+// other.
+constexpr std::size_t long_sample = 1 << 15;
 
 // Calls `got(i, distance)` for i < chosen; row(i) is where the i-th component begins.
 template <class T, class Row, class Got>
 inline void compare(const T *x, const T *means, const T *scales, std::size_t count, std::size_t chosen, Row row,
                     Got got) {
-    double found[4];
+    double found[block_components];
     std::size_t i = 0;
     for (; count * sizeof(T) < long_row && i + 4 <= chosen; i += 4) {
         const std::size_t at[4] = {row(i), row(i + 1), row(i + 2), row(i + 3)};
         distances<T, 4>(x, means, scales, at, count, found);
         UNROLLED_FOR (std::size_t c = 0; c < 4; ++c) got(i + c, found[c]);
     }
-    for (; i < chosen; ++i) {
-        const std::size_t at = row(i);
-        distances<T, 1>(x, means, scales, &at, count, found);
-        got(i, found[0]);
+    const std::size_t block = count * sizeof(T) > long_sample ? block_features : count;
+    while (i < chosen) {
+        const std::size_t some = chosen - i < block_components ? chosen - i : block_components;
+        for (std::size_t start = 0; start < count; start += block)
+            for (std::size_t c = 0; c < some; ++c) {
+                const std::size_t at = row(i + c) + start;
+                double added;
+                distances<T, 1>(x + start, means, scales, &at, count - start < block ? count - start : block, &added);
+                found[c] = start ? found[c] + added : added;
+            }
+        for (std::size_t c = 0; c < some; ++c) got(i + c, found[c]);
+        i += some;
     }
 }
 
