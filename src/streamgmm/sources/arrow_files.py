@@ -315,7 +315,7 @@ class ParquetSource(TableSource):
                 read_dictionary=self._columns.texts or None,
                 pre_buffer=False,
             )
-        settings = {"batch_size": self._batch_size, "row_groups": groups, "use_threads": False}
+        settings = {"batch_size": self._batch_size, "row_groups": groups, "use_threads": True}
         try:
             yield from valid_batches(self.name, file.iter_batches(columns=self._columns.names, **settings))
         finally:
