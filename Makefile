@@ -22,10 +22,11 @@ test-services: $(VENV)/.clustered
 soak: $(VENV)/.clustered
 	$(BIN)/python -m pytest -m soak -s tests
 
-# Peers that are missing are named in the report; PyTorch is large, so it is left to you: pip install torch
+# Peers that are missing are named in the report; PyTorch is large, so it is left to you: pip install torch pomegranate.
+# The variable opens scikit-learn's own path to PyTorch.
 bench: $(VENV)/.developed
-	-$(PIP) install "river>=0.21" gmmx
-	$(BIN)/python -m bench
+	-$(PIP) install "river>=0.21" gmmx faiss-cpu
+	SCIPY_ARRAY_API=1 $(BIN)/python -m bench
 
 paper: $(VENV)/.developed
 	$(BIN)/streamgmm paper all

@@ -191,7 +191,8 @@ def _race(x: np.ndarray, test: np.ndarray) -> list[Any]:
     wanted = float(batch_em(x, 0, 30).mixture.log_prob(test).mean())
     goal = wanted - 0.005 * abs(wanted)
     order, spent, seen = np.random.default_rng(0).permutation(len(x)), 0.0, 0
-    rows, model = x[order], StreamingGaussianMixture(64, random_state=0)
+    rows = x[order]
+    model = StreamingGaussianMixture(64, scale="none", precision_max=20.0, random_state=0)
     reached = -np.inf
     while reached < goal and seen < 3 * len(x):
         piece = rows[seen % len(x) : seen % len(x) + 2000]

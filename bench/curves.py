@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -64,9 +65,10 @@ def _passes(components: int, x: np.ndarray) -> Iterator[tuple[str, Pass]]:
         yield name, model.partial_fit
     yield "MiniBatchKMeans", _mini_batches(components, x)
     yield "GaussianMixture", _batch_em(components, x)
-    for maker in (_faiss, _pomegranate, _gmmx):
+    others = {"GaussianMixture, torch": _batch_em_torch, "faiss": _faiss, "pomegranate": _pomegranate, "gmmx": _gmmx}
+    for name, maker in others.items():
         try:
-            yield maker.__name__.removeprefix("_"), maker(components, x)
+            yield name, maker(components, x)
         except ImportError:
             continue
 
@@ -79,19 +81,43 @@ def _mini_batches(components: int, x: np.ndarray) -> Pass:
     return lambda _: [model.partial_fit(part) for part in parts if len(part) >= components]
 
 
-def _batch_em(components: int, x: np.ndarray) -> Pass:
+def _batch_em(components: int, x: np.ndarray, convert: Callable[[np.ndarray], Any] = np.asarray) -> Pass:
     from sklearn.mixture import GaussianMixture
 
-    start = {"means_init": x[:components], "precisions_init": np.full((components, x.shape[1]), 25.0)}
+    precisions = np.full((components, x.shape[1]), 25.0, x.dtype)
     model = GaussianMixture(
-        components, covariance_type="diag", max_iter=1, tol=0, init_params="random_from_data", random_state=0, **start
+        components,
+        covariance_type="diag",
+        max_iter=1,
+        tol=0,
+        init_params="random_from_data",
+        random_state=0,
+        means_init=convert(x[:components]),
+        precisions_init=convert(precisions),
     )
 
     def once(rows: np.ndarray) -> Any:
         with warnings.catch_warnings(action="ignore"):  # one iteration does not converge
-            return model.fit(rows)
+            return model.fit(convert(rows))
 
     return once
+
+
+def _batch_em_torch(components: int, x: np.ndarray) -> Pass:
+    """scikit-learn's own path to PyTorch; it needs ``SCIPY_ARRAY_API=1`` from the start of the process."""
+    import torch
+    from sklearn import config_context
+
+    if os.environ.get("SCIPY_ARRAY_API") != "1":
+        raise ImportError("SCIPY_ARRAY_API is not set")
+    torch.set_num_threads(1)
+    once = _batch_em(components, x, torch.from_numpy)
+
+    def dispatched(rows: np.ndarray) -> Any:
+        with config_context(array_api_dispatch=True):
+            return once(rows)
+
+    return dispatched
 
 
 def _faiss(components: int, x: np.ndarray) -> Pass:
@@ -113,12 +139,8 @@ def _pomegranate(components: int, x: np.ndarray) -> Pass:
     variances = np.full(x.shape[1], 0.04, np.float32)
     parts = [Normal(x[k].copy(), variances.copy(), covariance_type="diag") for k in range(components)]
     model = GeneralMixtureModel(parts)
-
-    def once(rows: np.ndarray) -> None:
-        model.summarize(torch.from_numpy(rows))
-        model.from_summaries()
-
-    return once
+    # without the short M step, which fails here on variances that rounding made negative
+    return lambda rows: model.summarize(torch.from_numpy(rows))
 
 
 def _gmmx(components: int, x: np.ndarray) -> Pass:

@@ -62,6 +62,23 @@ def test_any_units_shift_the_likelihood(logs: list[float], signs: list[bool], sh
     assert close.mean() >= 0.999
 
 
+@given(log=st.floats(-9, 9), shift=st.integers(-1000, 1000), negative=st.booleans())
+@settings(max_examples=30)
+def test_units_of_features_that_wake_or_change_shift_no_loss(log: float, shift: int, negative: bool) -> None:
+    """What counts as extreme, and when annealing goes on, depends on losses of samples, in no unit."""
+    x = rows(2500, 8)
+    x[:700, :3] = x[:, 3][x[:, 3] < 1] = 0.0  # three features wake, and zeros are frequent in the fourth
+    x[1500:, 4] *= 1000
+    a = (-1.0 if negative else 1.0) * 10.0**log
+    y = a * (x + shift)
+    here, there = trained(x), trained(y)
+    np.testing.assert_allclose(there.tensors()["typical_loss"], here.tensors()["typical_loss"], rtol=1e-6)
+    assert (here.mixture.predict(x) == there.mixture.predict(y)).mean() >= 0.999
+    expected = here.mixture.log_prob(x) - 8 * np.log(np.abs(a))
+    close = np.abs(there.mixture.log_prob(y) - expected) <= 1e-6 * np.maximum(1, np.abs(expected))
+    assert close.mean() >= 0.999
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("chunk", [1, 7, 500])

@@ -34,10 +34,16 @@ def clean_score(rule: str) -> float:
     return StreamingGaussianMixture(rule=rule, **CAPPED).partial_fit(shuffled()).score(shuffled(part="test"))
 
 
+def usual_score(model: StreamingGaussianMixture) -> float:
+    """The mean over test images but for the lowest hundredth: few have ink where hardly any other has some."""
+    scores = np.sort(model.score_samples(shuffled(part="test")))
+    return float(scores[len(scores) // 100 :].mean())
+
+
 @lru_cache(maxsize=1)
-def clean_scores() -> np.ndarray:
-    """The same for each test image, by default."""
-    return StreamingGaussianMixture(random_state=0).partial_fit(shuffled()).score_samples(shuffled(part="test"))
+def clean_usual_score() -> float:
+    """What the default reaches without anything odd in the stream; seeds differ by half a percent."""
+    return usual_score(StreamingGaussianMixture(random_state=0).partial_fit(shuffled()))
 
 
 @pytest.mark.filterwarnings("ignore:data reach")
@@ -61,15 +67,13 @@ def test_a_tenth_of_all_features_missing(rule: str) -> None:
 
 @pytest.mark.parametrize("spoil", ["scattered", "together", "gaps"])
 def test_the_default_on_spoilt_images(spoil: str) -> None:
-    """Medians: the mean depends on the few images with ink where hardly any other has some."""
-    x, test = shuffled(), shuffled(part="test")
-    rng = np.random.default_rng(0)
+    x, rng = shuffled(), np.random.default_rng(0)
     if spoil == "gaps":
         x[rng.random(x.shape) < 0.1] = np.nan
     else:
         x[rng.choice(len(x), 100, replace=False) if spoil == "scattered" else slice(30_000, 30_100)] = 1e6
     model = StreamingGaussianMixture(allow_nan=spoil == "gaps", random_state=0).partial_fit(x)
-    assert np.median(model.score_samples(test)) > 0.98 * np.median(clean_scores())
+    assert usual_score(model) > 0.98 * clean_usual_score()
 
 
 @pytest.mark.parametrize(("rule", "passes"), [("natural", 1), pytest.param("sgd", 2, marks=pytest.mark.soak)])

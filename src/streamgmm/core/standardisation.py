@@ -197,17 +197,20 @@ class Standardisation:
             return
         rarest = max(LONGEST, min(RAREST, self.rule.memory / 10))
         self._next_update = control.samples + int(min(rarest, control.samples // 4))
-        before = self._frame.log_volume
+        varied = self._frame.varies
         move = self._frame.update(2 * self.rule.memory, self._every)
         self._every = SPARSE if control.samples >= ALL_SUMMED else 1
-        self._follow(main, control, move, before)
+        self._follow(main, control, move, varied)
 
-    def _follow(self, main: Replica, control: Control, move: Move | None, before: float) -> None:
-        """Take parameters, losses and prior to where the frame has moved; ``before`` is its former log volume."""
+    def _follow(self, main: Replica, control: Control, move: Move | None, varied: npt.NDArray[np.bool_]) -> None:
+        """Take parameters, losses and prior to where the frame has moved; ``varied`` tells which features did before.
+
+        Losses are those of samples: a feature that wakes or is learned anew does not shift them, whatever its unit is.
+        """
         assert self._frame is not None
         if move is not None:
             self._apply(main, move)
-            gained = before - self._frame.log_volume
+            gained = -float(np.log(move.factor[varied & ~move.fresh]).sum())
             control.shift_losses(gained)
             main.typical_loss[1] += gained
         self._set_prior(main, np.zeros(len(self._frame.mean), np.bool_) if move is None else move.fresh)
@@ -235,9 +238,9 @@ class Standardisation:
         """Iterate EM on rows that are all at hand; return whether the rule can."""
         if self._frame is None or not self.rule.refines:
             return False
-        before = self._frame.log_volume
+        varied = self._frame.varies
         # all rows are known: nothing needs to be doubted or clipped
-        self._follow(main, control, self._frame.measure(rows), before)
+        self._follow(main, control, self._frame.measure(rows), varied)
         self._add_variance(main)
         samples = self._frame.samples_of_rows(rows)
         done = self.rule.refine(main.state, main.parameters, samples, counts, self._bounds)
