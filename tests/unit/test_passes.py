@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgmm import StreamingGaussianMixture
-from streamgmm.core.passes import FINE_PASSES, MOST_PASSES, MOST_REFINED, passes_for
+from streamgmm.core.passes import FINE_PASSES, MOST_PASSES, MOST_REFINED, passes_for, rows_to_refine
 from streamgmm.core.settings import Settings
 from streamgmm.engines import Serial
 from streamgmm.runs.train import RunOptions, TrainingRun
@@ -66,3 +66,29 @@ def test_files_and_arrays_get_as_many(wide: np.ndarray, tmp_path: Path) -> None:
         pass
     assert run.progress.samples == run.expected_samples == expected * len(wide)
     assert not run.refined
+
+
+@given(lengths, st.integers(0, 10**6))
+def test_a_sample_has_a_row_for_each_number(length: int, numbers: int) -> None:
+    every, some = rows_to_refine(length, numbers), rows_to_refine(length, numbers, sample=True)
+    assert every == (length if length * numbers <= MOST_REFINED else 0)
+    assert some * numbers <= MOST_REFINED
+    assert every <= some <= length
+    assert some in (0, length) or some >= numbers
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_correlations_are_refined_on_a_sample_of_many_rows(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.multivariate_normal([5, 100], [[1, 0.9], [0.9, 1]], 4000)
+    monkeypatch.setattr("streamgmm.core.passes.MOST_REFINED", 2 * 5 * 1000)  # two components of five numbers
+    weights = np.full(len(x), 2.0) if weighted else None
+    models = {kind: StreamingGaussianMixture(2, covariance_type=kind, random_state=0) for kind in ("full", "diag")}
+    full, diag = (model.fit(x, sample_weight=weights) for model in models.values())
+    assert full.trainer_.refined
+    assert not diag.trainer_.refined
+    assert full.weights_.sum() == pytest.approx(1.0)
+    assert full.score(x) > np.mean(diag.score(x)) + 0.3
+    for other in ({"scale": "none"}, {"half_life": 1000.0}):
+        assert not StreamingGaussianMixture(2, covariance_type="full", **other).fit(x - x.mean(0)).trainer_.refined

@@ -27,7 +27,25 @@ def passes_for(n_epochs: int | str, period: int, length: int, n_numbers: int = 0
         return int(n_epochs)
     length = max(1, length)
     passes = min(MOST_PASSES, -(-PERIODS * period // length))
-    if length * n_numbers > MOST_REFINED:
+    if not rows_to_refine(length, n_numbers):
         samples = min(FINE_PERIODS * period, int(MOST_FINE / n_numbers))
         passes = max(passes, min(FINE_PASSES, samples // length))
     return max(1, passes)
+
+
+def rows_to_refine(length: int, n_numbers: int, sample: bool = False) -> int:
+    """Return how many of so many rows batch EM takes to refine a model: all, if they are few enough, or none.
+
+    Parameters
+    ----------
+    length : int
+        Number of rows.
+    n_numbers : int
+        Numbers in means and covariances.
+    sample : bool, default=False
+        Whether a sample of the rows will do, if it has a row for each of these numbers.
+    """
+    if length * n_numbers <= MOST_REFINED:
+        return length
+    most = int(MOST_REFINED / n_numbers)
+    return most if sample and most >= n_numbers else 0

@@ -203,10 +203,14 @@ class Trainer(TrainingRows):
             How often each counts.
         """
         self._end_round()
-        if self._standard is None or not self.annealed or self.rule.memory < inf:
-            return False
-        self.refined = self._standard.refine(self._main, self._control, rows, counts)
+        if self._standard is not None and self.refinable and self.annealed:
+            self.refined = self._standard.refine(self._main, self._control, rows, counts)
         return self.refined
+
+    @property
+    def refinable(self) -> bool:
+        """Whether EM can refine the model once it is annealed: a rule that can learns raw data, and forgets none."""
+        return self._standard is not None and self.rule.refines and self.rule.memory == inf
 
     def end_pass(self) -> list[Check]:
         """End a pass that another one follows: what the rule has gathered becomes the model.

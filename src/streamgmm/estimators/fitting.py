@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.passes import MOST_REFINED, passes_for
+from streamgmm.core.passes import passes_for, rows_to_refine
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines.workers import ClusterEngine
 from streamgmm.estimators.passes import learner
@@ -28,8 +28,12 @@ class FitOptions(NamedTuple):
 def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
     """Make all passes over rows, and refine the result if there are few; warn if it may not be relied on."""
     length = len(rows) if weights is None else len(Repeats(weights))
-    period = trainer.settings.kind.patience * trainer.schedule.period
-    epochs = passes_for(options.n_epochs, period, length, trainer.n_numbers)
+    kind = trainer.settings.kind
+    # one pass after the other hardly leads full covariances out of a poor maximum: EM on a sample of the rows does
+    sample = rows_to_refine(length, trainer.n_numbers, sample=kind.couples_features and trainer.refinable)
+    epochs = passes_for(
+        options.n_epochs, kind.patience * trainer.schedule.period, length, 0 if sample else trainer.n_numbers
+    )
     with live_line("fit", length * epochs, enabled=options.verbose) as show:
         with learner(trainer, rows, weights, options.engine) as one_pass:
             for epoch in range(epochs):
@@ -38,9 +42,12 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
                 if epoch == 0 and epochs > 1:
                     trainer.end_pass()
         trainer.flush()
-        refined = options.n_epochs == "auto" and length * trainer.n_numbers <= MOST_REFINED
+        refined = options.n_epochs == "auto" and sample > 0
         if refined:
             every, shares = repeated(rows, weights)
+            if sample < len(every):
+                chosen = np.sort(trainer.rng.choice(len(every), sample, replace=False))
+                every, shares = every[chosen], None if shares is None else shares[chosen]
             refined = trainer.refine(every.astype(np.float64), shares)
         show(length * epochs, trainer.current())
     if len(rows) < trainer.n_components:
