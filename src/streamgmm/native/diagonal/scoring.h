@@ -40,8 +40,8 @@ inline void distances(const T *x, const T *means, const T *scales, const std::si
 // Rows of so many bytes are read one after the other, as prefetchers expect; of shorter ones, four share their sums.
 constexpr std::size_t long_row = 512;
 // Samples of more bytes leave the first-level cache, so components are compared with one block of features after the
-// other.
-constexpr std::size_t long_sample = 1 << 15;
+// other. Not where means and scales of more bytes come from main memory: that is read best row after row.
+constexpr std::size_t long_sample = 1 << 15, cached_rows = 1 << 25;
 
 // Calls `got(i, distance)` for i < chosen; row(i) is where the i-th component begins.
 template <class T, class Row, class Got>
@@ -54,7 +54,8 @@ inline void compare(const T *x, const T *means, const T *scales, std::size_t cou
         distances<T, 4>(x, means, scales, at, count, found);
         UNROLLED_FOR (std::size_t c = 0; c < 4; ++c) got(i + c, found[c]);
     }
-    const std::size_t block = count * sizeof(T) > long_sample ? block_features : count;
+    const std::size_t bytes = count * sizeof(T);
+    const std::size_t block = bytes > long_sample && 2 * chosen * bytes <= cached_rows ? block_features : count;
     while (i < chosen) {
         const std::size_t some = chosen - i < block_components ? chosen - i : block_components;
         for (std::size_t start = 0; start < count; start += block)
