@@ -213,9 +213,9 @@ class TestRefinement:
         assert np.median(scores) - 0.5 < run.monitor.reference.threshold(0.5) < np.median(scores)
         assert run.monitor.strangest.scores[0] == run.monitor.reference.scores[0] <= scores.min()
 
-    @pytest.mark.parametrize("limit", ["MOST_REFINED", "MOST_NUMBERS"])
+    @pytest.mark.parametrize("limit", ["core.passes.MOST_REFINED", "runs.refinement.MOST_NUMBERS"])
     def test_not_of_many_rows(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-        monkeypatch.setattr(f"streamgmm.runs.refinement.{limit}", 400 * 3 - 1)
+        monkeypatch.setattr(f"streamgmm.{limit}", 400 * 3 - 1)
         assert not finish(begin(tmp_path, clusters(400))).refined
 
     def test_not_with_a_number_of_passes_nor_without_raw_data(self, tmp_path: Path) -> None:

@@ -203,8 +203,9 @@ class Trainer(TrainingRows):
             How often each counts.
         """
         self._end_round()
-        if self._standard is not None and self.refinable and self.annealed:
-            self.refined = self._standard.refine(self._main, self._control, rows, counts)
+        if self._standard is None or not self.refinable or not self.annealed:
+            return False
+        self.refined = self._standard.refine(self._main, self._control, rows, counts)
         return self.refined
 
     @property

@@ -26,13 +26,13 @@ class FitOptions(NamedTuple):
 
 
 def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
-    """Make all passes over rows, and refine the result if there are few; warn if it may not be relied on."""
+    """Make all passes over rows, and refine the result on all or some of them; warn if it may not be relied on."""
     length = len(rows) if weights is None else len(Repeats(weights))
     kind = trainer.settings.kind
     # one pass after the other hardly leads full covariances out of a poor maximum: EM on a sample of the rows does
-    sample = rows_to_refine(length, trainer.n_numbers, sample=kind.couples_features and trainer.refinable)
+    n_refined = rows_to_refine(length, trainer.n_numbers, sample=kind.couples_features and trainer.refinable)
     epochs = passes_for(
-        options.n_epochs, kind.patience * trainer.schedule.period, length, 0 if sample else trainer.n_numbers
+        options.n_epochs, kind.patience * trainer.schedule.period, length, 0 if n_refined else trainer.n_numbers
     )
     with live_line("fit", length * epochs, enabled=options.verbose) as show:
         with learner(trainer, rows, weights, options.engine) as one_pass:
@@ -42,11 +42,11 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
                 if epoch == 0 and epochs > 1:
                     trainer.end_pass()
         trainer.flush()
-        refined = options.n_epochs == "auto" and sample > 0
+        refined = options.n_epochs == "auto" and n_refined > 0
         if refined:
             every, shares = repeated(rows, weights)
-            if sample < len(every):
-                chosen = np.sort(trainer.rng.choice(len(every), sample, replace=False))
+            if n_refined < len(every):
+                chosen = np.sort(trainer.rng.choice(len(every), n_refined, replace=False))
                 every, shares = every[chosen], None if shares is None else shares[chosen]
             refined = trainer.refine(every.astype(np.float64), shares)
         show(length * epochs, trainer.current())

@@ -93,7 +93,7 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     n_epochs : int or "auto", default="auto"
         Passes of ``fit`` over its data. ``"auto"`` makes as many as the data need: hundreds for a hundred rows, up to
         ten for a hundred thousand, one for a million. If there are few rows, batch EM then refines the result
-        (``"natural"`` with ``scale="auto"``); correlations of tens of features are refined on a sample of many rows.
+        (``"natural"`` with ``scale="auto"``). Where rows are many, it refines correlations on a sample of them.
     shuffle : bool, default=True
         Whether each pass of ``fit`` takes the rows in random order. ``partial_fit`` keeps their order.
     n_jobs : int or None, default=None
