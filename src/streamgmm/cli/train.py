@@ -81,7 +81,7 @@ def train(
     shuffle: Annotated[
         Shuffle | None,
         typer.Option(
-            help="Learn rows in random order, through 64 MB of memory. auto: if the source is a file that can be read "
+            help="Learn rows in random order, through up to 256 MB of memory. auto: if the source is a file that can be read "
             "in any order, without --follow, --half-life and --reheat. [default: auto]"
         ),
     ] = None,

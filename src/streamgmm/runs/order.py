@@ -20,7 +20,7 @@ class Order(NamedTuple):
 
     def __str__(self) -> str:
         if self.shuffled:
-            return f"rows are learned in random order, through a buffer of {BUFFER_BYTES >> 20} MB: {self.reason}"
+            return f"rows are learned in random order, through a buffer of up to {BUFFER_BYTES >> 20} MB: {self.reason}"
         return f"rows are learned in the order of the source: {self.reason}"
 
 

@@ -10,21 +10,23 @@ import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import BadRow, Chunk, Position, Source, check_position, rows_per_chunk
+from streamgmm.sources.content_order import content_order
 from streamgmm.sources.seekable import Blocks, Numbers, SeekableSource
 from streamgmm.storage.schema import COUNT, anything, record
 
-BUFFER_BYTES = 1 << 26  # of rows in memory
+BUFFER_BYTES = 1 << 28  # of rows in memory
 NUMBER_BYTES = 16  # of a row: its number, and its place in the order
 ROWS_PER_CHUNK = 1000
-ORDER_VERSION = 1  # raise it with any change of the order of rows, so that no position is resumed in another order
+ORDER_VERSION = 2  # raise it with any change of the order of rows, so that no position is resumed in another order
 
 
 class ShuffledSource(Source):
     """The rows of a source in random order, another one in each pass.
 
     Blocks of about 64 kilobytes, drawn at random from all parts of the source, fill a buffer; its rows are shuffled and
-    handed out, and the next blocks are drawn. A source that fits into the buffer is shuffled perfectly. Memory is
-    bounded: the buffer, about 64 MB, and 16 bytes for each block of a text file.
+    handed out, and the next blocks are drawn. A source that fits into the buffer is shuffled perfectly, and its rows
+    come in the same order however they were sorted. Memory is bounded: the buffer, at most 256 MB, and 16 bytes for
+    each block of a text file.
 
     The order is a function of the seed, the pass and the rows there are when the pass starts, so reading resumes
     anywhere with the same rows. Rows that were added since are shuffled among themselves and follow at the end.
@@ -116,7 +118,7 @@ class ShuffledSource(Source):
         """Read the blocks of a buffer, and yield their rows in random order, without the first ones."""
         read = read_buffer(self.source, segment.blocks, buffer)
         self._take_names()
-        order = np.random.default_rng([self.seed, *segment.key, buffer.number]).permutation(len(read.numbers))
+        order = content_order(read.rows, np.random.default_rng([self.seed, *segment.key, buffer.number]))
         size = min(ROWS_PER_CHUNK, rows_per_chunk(read.rows.shape[1], read.rows.itemsize))
         for at in range(done, max(1, len(order)), size):
             now = order[at : at + size]

@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources.base import Chunk, Position, Source
+from streamgmm.sources.content_order import content_order
 from streamgmm.sources.kafka import KafkaSource
 from streamgmm.sources.seekable import Blocks, Numbers, SeekableSource
-from streamgmm.sources.shuffled import BUFFER_BYTES, NUMBER_BYTES, Buffer, Segment, ShuffledSource, read_buffer
+from streamgmm.sources.shuffled import NUMBER_BYTES, Buffer, Segment, ShuffledSource, read_buffer
 
 FEWEST, MOST = 64, 100_000  # slices of a source that has enough rows
+BUFFER_BYTES = 1 << 26  # of rows in the memory of each worker; a machine may have many
 
 
 class Piece(NamedTuple):
@@ -134,7 +136,7 @@ class FileSlices(Slices):
             read = read_buffer(self._source, blocks, Buffer(number, self._blocks_of(begin, end), begin, end))
             return Chunk(read.rows, read.numbers, {"row": 0}, tuple(read.bad), tuple(read.ids) if read.ids else None)
         read = read_buffer(self._source, blocks, self._buffers[number])
-        order = np.random.default_rng([seed, *self._segment.key, number]).permutation(len(read.numbers))
+        order = content_order(read.rows, np.random.default_rng([seed, *self._segment.key, number]))
         ids = tuple(np.array([*read.ids, None], object)[:-1][order]) if read.ids else None
         return Chunk(read.rows[order], read.numbers[order], {"row": 0}, tuple(read.bad), ids)
 

@@ -10,7 +10,7 @@ from streamgmm.sources.seekable import BLOCK_BYTES, Blocks, Numbers, Range
 
 MOST_READS = 8  # of one group in a pass, unless it is larger than the memory for it
 LARGEST_BLOCK = 1 << 23  # bytes
-SMALL_TABLE = MOST_READS << 26  # bytes: each buffer of 64 MB reads all groups, and there are no more buffers than that
+SMALL_TABLE = MOST_READS << 28  # bytes: each buffer of 256 MB reads all groups, and there are no more buffers than that
 
 
 def find_blocks(groups: Sequence[int], row_bytes: int) -> Blocks:
