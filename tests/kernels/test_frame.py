@@ -132,6 +132,42 @@ def test_rows_without_influence_are_not_summed(width: str, rule: str, batch_size
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("batch_size", [1, 16])
+@pytest.mark.parametrize("sigma", [0.8, 0.01])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_what_hardly_known_features_cost_is_forgiven(
+    width: str, rule: str, batch_size: int, sigma: float, gaps: bool
+) -> None:
+    """[E20] Only other features, or values that no unit explains, make a row extreme."""
+    rng = np.random.default_rng(5)
+    p, frame = random_mixture(rng, 5, 33), frame_of(rng, 33, np.float64)
+    frame[2, 4:7] = 3
+    z = rng.normal(0, 1, (96, 33))
+    z[3, 4], z[10, 5:7] = 400.0, -300.0  # forgiven
+    z[20, 4], z[21, 9], z[40, [5, 9]] = 1e5, 400.0, 300.0  # beyond any unit; well known; both kinds
+    x = rows_in(frame, z)
+    if gaps:
+        x[::3, 1] = x[3, 5] = np.nan
+    grid = torus(5)
+    g = np.eye(5) if rule == "sem" else eq.smoothing_matrix(grid.rows, grid.columns, sigma)
+    typical, expected, shares = np.array([100.0, -60, 20, 1, 0]), (100.0, -60.0, 20.0, 1.0, 0.0), list[float]()
+    for start in range(0, len(x), batch_size):
+        rows = x[start : start + batch_size]
+        z = eq.in_frame(rows, *frame[:2], frame[2] != 0)
+        logits, means, scales = p.logits, *(a.astype(np.float64) for a in (p.means, p.scales))
+        f = eq.known_scores(z, logits, means, scales)
+        for sample, scores, loss, k in zip(z, f, *eq.smoothed(f, g), strict=True):
+            costs = [eq.cost_of_hardly_known(sample, *of, frame[2], frame[4]) for of in zip(means, scales, strict=True)]
+            loss = np.logaddexp.reduce(scores) if rule == "sem" else loss
+            share, _, expected = eq.influence(loss, expected, 33, float(g[k] @ costs))
+            shares.append(share)
+        own = frame.copy()
+        learned(rule, p, rows, sigma, batch_size=batch_size, frame=own, typical_loss=typical, gaps=gaps)
+    assert np.flatnonzero(np.array(shares) < 1).tolist() == [20, 21, 40]
+    np.testing.assert_allclose(typical, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("features", [1, 33, 784])

@@ -57,6 +57,21 @@ class TestSparseColumns:
         fitted = StreamingGaussianMixture(16, random_state=0).fit(x)
         assert fitted.score_samples(x[::70]).min() > -100
 
+    @pytest.mark.parametrize("settings", [{}, {"rule": "sgd"}, {"covariance_type": "low_rank"}, {"batch_size": 8}])
+    def test_the_first_rare_value_does_not_tell_how_far_others_reach(self, settings: dict[str, Any]) -> None:
+        """A pixel that was 1 once, and is 200 in a few other images."""
+        x = np.column_stack([clusters(20_000), np.zeros(20_000)])
+        x[2000, 6] = 1.0
+        x[[3000, 9000, 15_000], 6] = 200.0
+        model = StreamingGaussianMixture(4, random_state=0, **settings)
+        for _ in range(3):
+            model.partial_fit(x)
+        assert model.n_rows_damped_ == 0
+        variance = model.mixture_.marginal([6]).covariances.ravel()
+        assert (variance > 0.01 * x[:, 6].var()).all()
+        x[5, 6] = 220.0
+        assert model.score_samples(x[5:6]) > -1e6  # a likelihood with the variance of the column: -16 000
+
 
 class TestConstantColumns:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])

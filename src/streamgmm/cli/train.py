@@ -81,8 +81,8 @@ def train(
     shuffle: Annotated[
         Shuffle | None,
         typer.Option(
-            help="Learn rows in random order, through up to 256 MB of memory. auto: if the source is a file that can be read "
-            "in any order, without --follow, --half-life and --reheat. [default: auto]"
+            help="Learn rows in random order, through up to 256 MB of memory. auto: if the source is a file that can "
+            "be read in any order, without --follow, --half-life and --reheat. [default: auto]"
         ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more when the source ends.")] = False,

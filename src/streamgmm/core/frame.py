@@ -27,9 +27,10 @@ SMALLEST_MEAN = 1e-300  # so that its inverse is finite
 LARGEST_UNIT = {"f": 1e32, "d": 1e140}  # times the largest scale, still a number
 NARROW = 1e-4  # share of its variance below which a feature that is known from few rows has another unit
 YOUNG = 1000  # rows that are few
-MANY = 20  # unusual values that it takes to say so
+MANY = 20  # unusual values that it takes to say so, or to know how far values of a feature reach
 PATIENCE = 300  # values in a row, and so many that it takes to believe it
 RARE = 0.02  # share of unusual values below which each of them is summed
+WATCHED, HARDLY_KNOWN = 2.0, 3.0  # activity of such a feature, and of one of which fewer than ``MANY`` are known
 CLIP = 10.0  # deviations, of the values that are not the usual one, up to which values are summed
 UNBOUNDED = {"f": 1e8, "d": 1e15}  # clip of a feature that has not varied yet: its fourth power must stay finite
 LARGEST_MEAN = LIMITS[np.dtype(np.float64)]  # of rows that can be learned
@@ -276,7 +277,7 @@ class Frame:
     def _watch(self) -> None:
         """Set activity and clip of each feature."""
         rare = self.varies & ~np.isnan(self.values[3]) & (self.unusual_share < RARE)
-        self.values[2] = np.where(rare, 2, self.varies)
+        self.values[2] = np.where(rare, np.where(self.unusual < MANY, HARDLY_KNOWN, WATCHED), self.varies)
         self.values[4] = self._clips()
 
     def _clips(self) -> Numbers:
@@ -332,5 +333,5 @@ def validate_values(values: Floats) -> None:
     require_range("frame.sums", values[FRAME_SUMS:], -LARGEST_SUM, LARGEST_SUM)
     largest = 1.001 * max(LARGEST_UNIT[values.dtype.char], 1e36)  # rounded; earlier builds wrote larger ones
     require_range("frame.unit", np.abs(values[1]), float(np.finfo(values.dtype).tiny), largest)
-    require_range("frame.activity", values[2], 0.0, 2.0)
+    require_range("frame.activity", values[2], 0.0, HARDLY_KNOWN)
     require_range("frame.clip", values[4], 1.0)

@@ -224,17 +224,27 @@ def distortion(v: Array, p_max: float) -> Array:
     return np.array([sum(q if q < 1 else 1 + np.log(q) for q in p_max * row) for row in v])
 
 
-def influence(loss: float, typical: Typical, D: int) -> tuple[float, float, Typical]:
+def cost_of_hardly_known(z: Array, μ: Array, s: Array, active: Array, clip: Array) -> float:
+    """[E20] What features of which few values are known (activity 3) cost a sample, unless no unit explains it."""
+    hardly = (active == 3) & ~np.isnan(z) & (np.abs(z) <= 100 * clip)
+    return float(np.where(hardly, 0.5 * (s * (z - μ)) ** 2, 0).sum())
+
+
+def influence(loss: float, typical: Typical, D: int, forgiven: float = 0.0) -> tuple[float, float, Typical]:
     """[E20] Share of a sample with this loss in a step, the loss to report, and the typical loss from now on.
 
     ``typical`` is (n, level, deviation, room, outside); (0, 0, 0, ρ, 0) before the first sample, where ρ is 1, or 0 for
-    a bound that does not adapt to rows which keep coming.
+    a bound that does not adapt to rows which keep coming. Of a loss outside the bound, it is ``forgiven`` what hardly
+    known features cost.
     """
     n, level, deviation, room, outside = typical
     deviation = deviation or 1000 * D / 30
     own = 30 * max(deviation, D**0.5)
     bound = (room or 1) * own
     away = loss - level
+    if away < -bound:
+        forgiven = min(forgiven, -away)
+        loss, away = loss + forgiven, away + forgiven
     if away < -bound:
         level, deviation = level - 0.01 * bound, deviation + 0.001 * (own - deviation)
         return (bound / away) ** 2, level - bound, (n, level, deviation, 1.02 * room, outside + 1)

@@ -26,8 +26,8 @@ class RunOptions:
     seed : int, default=0
         Randomness of the start, and of the order of rows.
     shuffle : {"auto", "yes", "no"}, default="no"
-        Whether rows are learned in random order; this takes up to 256 MB of memory. ``"auto"`` shuffles unless the source
-        cannot be read in any order or is followed, or the model follows a change.
+        Whether rows are learned in random order; this takes up to 256 MB of memory. ``"auto"`` shuffles unless the
+        source cannot be read in any order or is followed, or the model follows a change.
     keep : int, default=0
         Dated versions of the model to keep beside it.
     rows : bool, default=True

@@ -63,6 +63,21 @@ template <class T> inline double counted(const Scratch<T> &scratch) {
     return total / double(scratch.batch);
 }
 
+// [E20] Weight of sample n in a step, given its winner; bounds the loss.  IN m, x, g, scratch; INOUT win, report.
+template <class T>
+inline double influence_of(const Model<T> &m, const Input<T> &x, const Filter &g, const Scratch<T> &scratch,
+                           std::size_t n, Win &win, const Report &report) {
+    return influence(report.typical_loss, m.features, &win.loss, &win.max_component, [&] {
+        const std::size_t row = n * m.stride;
+        const SampleAndMeans<T> with = {scratch.samples + row, scratch.gaps ? scratch.present + row : nullptr, m.means,
+                                        m.features, m.stride};
+        return cost_of_hardly_known(x.frame, g, win.component, with, [&](std::size_t k, std::size_t d) {
+            const double scale = double(m.scales[k * m.stride + d]);
+            return scale * scale;
+        });
+    });
+}
+
 // A step of one sample: stores the weight of every component in scratch.received; returns the winner. Needs the
 // softmax. IN m, x, g; INOUT scratch, report.
 template <class T>
@@ -87,7 +102,7 @@ inline std::size_t assign_one(const Model<T> &m, const Input<T> &x, const Filter
     }
     const double best = win.max_component; // before it is bounded
     const double *exact = scouted ? scratch.exact : scratch.scores;
-    const double counts = influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+    const double counts = influence_of(m, x, g, scratch, 0, win, report);
     sum_row(x, step, m.features, step, counts, scratch.raw);
     const double share = scratch.shares[0] *= counts;
     if (scratch.soft && g.identity) share_by_scores<T>(exact, m.components, best, share, scratch.received);
@@ -122,7 +137,7 @@ inline void assign_many(const Model<T> &m, const Input<T> &x, const Filter &g, S
         double *scores = scratch.scores + n * m.components;
         Win win = pick(g, scores, scratch.pair);
         const double best = win.max_component;
-        const double counts = influence(report.typical_loss, m.features, &win.loss, &win.max_component);
+        const double counts = influence_of(m, x, g, scratch, n, win, report);
         sum_row(x, step * batch + n, m.features, step, counts, scratch.raw);
         scratch.shares[n] *= counts;
         scratch.winners[n] = win.component;

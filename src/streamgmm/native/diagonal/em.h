@@ -13,14 +13,15 @@ inline void share_out(const Model<T> &m, const Input<T> &x, Scratch<T> &scratch,
     for (std::size_t k = 0; k < m.components; ++k) scratch.received[k] = 0;
     for (std::size_t n = 0; n < scratch.batch; ++n) {
         double *row = scratch.scores + n * m.components, total;
-        const std::size_t best = argmax(row, m.components);
-        double own_top = row[best], own_loss = exponentials(row, m.components, scratch.weights, &total);
-        ++report.wins[best];
-        const double counts = influence(report.typical_loss, m.features, &own_loss, &own_top);
+        Win win = {argmax(row, m.components), 0, 0};
+        win.max_component = row[win.component];
+        win.loss = exponentials(row, m.components, scratch.weights, &total);
+        ++report.wins[win.component];
+        const double counts = influence_of(m, x, no_filter, scratch, n, win, report);
         sum_row(x, step * scratch.batch + n, m.features, step, counts, scratch.raw);
         const double share = scratch.shares[n] *= counts;
-        top += own_top;
-        loss += own_loss;
+        top += win.max_component;
+        loss += win.loss;
         for (std::size_t k = 0; k < m.components; ++k)
             scratch.received[k] += row[k] = share * (scratch.weights[k] / total);
     }

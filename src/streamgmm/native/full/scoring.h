@@ -24,6 +24,16 @@ template <class T> inline bool all_lower(const Full<T> &m) {
     return true;
 }
 
+// Precision of feature d of a component, given all others: the sum of squares of a column of F.
+template <class T> inline double feature_precision(const FullKind<T> &m, std::size_t k, std::size_t d) {
+    double sum = 0;
+    for (std::size_t i = 0; i < m.features; ++i) {
+        const double f = double(m.factors[(k * m.features + i) * m.stride + d]);
+        sum += f * f;
+    }
+    return sum;
+}
+
 // [E35] Half the log-determinant of a precision. F is lower triangular or has orthogonal rows.  INOUT m.
 template <class T> inline void refresh(Full<T> &m, std::size_t k) {
     const T *rows = m.factors + k * m.features * m.stride;

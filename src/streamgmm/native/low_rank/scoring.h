@@ -9,6 +9,17 @@ namespace {
 // Of this namespace, so that the steps find the functions here.
 template <class T> struct LowRankKind : LowRank<T> {};
 
+// Precision of feature d of a component, given all others.
+template <class T> inline double feature_precision(const LowRankKind<T> &m, std::size_t k, std::size_t d) {
+    const double scale = double(m.scales[k * m.stride + d]);
+    double precision = scale * scale;
+    for (std::size_t l = 0; l < m.rank; ++l) {
+        const double r = double(m.projections[(k * m.rank + l) * m.stride + d]);
+        precision -= r * r;
+    }
+    return precision > 0 ? precision : 0;
+}
+
 // Features that are compared at a time: then a group of samples and the parameters of a component stay in the
 // first-level cache. Sums over as many are added in float64, in an order that depends on nothing but the model's shape.
 template <class T> inline std::size_t features_at_once(std::size_t stride) {

@@ -1,5 +1,5 @@
-// Steps of covariance kinds that couple features. A kind gives `add_scores`, `move` and `settle`; what samples weigh,
-// and when covariances are set anew, is the same for all of them.
+// Steps of covariance kinds that couple features. A kind gives `add_scores`, `feature_precision`, `move` and `settle`;
+// what samples weigh, and when covariances are set anew, is the same for all of them.
 #pragma once
 #include "influence.h"
 #include "linear.h"
@@ -49,9 +49,22 @@ inline void score_best(const Kind &kind, const Filter &g, bool scan_all, bool so
     *report.terms_read += std::int64_t(score_near(kind, b, soft ? negligible_share<T> : 0));
 }
 
+// [E20] Weight of sample n in a step, given its winner; bounds the loss.  IN kind, x, g, b; INOUT win, report.
+template <class T, class Kind>
+inline double influence_of(const Kind &kind, const Input<T> &x, const Filter &g, const Batch<T> &b, std::size_t n,
+                           Win &win, const Report &report) {
+    return influence(report.typical_loss, kind.features, &win.loss, &win.max_component, [&] {
+        const std::size_t row = n * kind.stride;
+        const SampleAndMeans<T> with = {b.samples + row, b.has_gaps[n] ? b.present + row : nullptr, kind.means,
+                                        kind.features, kind.stride};
+        return cost_of_hardly_known(x.frame, g, win.component, with,
+                                    [&](std::size_t k, std::size_t d) { return feature_precision(kind, k, d); });
+    });
+}
+
 // Winners and the weights that samples give to components, which replace the scores.  IN x, g; INOUT b, report.
-template <class T>
-inline void weigh(const Coupled<T> &kind, const Input<T> &x, const Filter &g, bool soft, std::size_t step, Batch<T> &b,
+template <class T, class Kind>
+inline void weigh(const Kind &kind, const Input<T> &x, const Filter &g, bool soft, std::size_t step, Batch<T> &b,
                   const Report &report) {
     double loss = 0, top = 0;
     for (std::size_t k = 0; k < kind.components; ++k) b.received[k] = 0;
@@ -59,7 +72,7 @@ inline void weigh(const Coupled<T> &kind, const Input<T> &x, const Filter &g, bo
         double *scores = b.scores + n * kind.components;
         Win win = pick(g, scores, b.pair);
         const double best = win.max_component;
-        const double counts = influence(report.typical_loss, kind.features, &win.loss, &win.max_component);
+        const double counts = influence_of(kind, x, g, b, n, win, report);
         sum_row(x, step * b.size + n, kind.features, step, counts, b.raw);
         const double share = b.shares[n] *= counts;
         if (soft && g.identity)
@@ -77,21 +90,22 @@ inline void weigh(const Coupled<T> &kind, const Input<T> &x, const Filter &g, bo
 }
 
 // Responsibilities, which replace the scores.  IN x; INOUT b, report.
-template <class T>
-inline void weigh_by_responsibility(const Coupled<T> &kind, const Input<T> &x, std::size_t step, Batch<T> &b,
+template <class T, class Kind>
+inline void weigh_by_responsibility(const Kind &kind, const Input<T> &x, std::size_t step, Batch<T> &b,
                                     const Report &report) {
     double loss = 0, top = 0;
     for (std::size_t k = 0; k < kind.components; ++k) b.received[k] = 0;
     for (std::size_t n = 0; n < b.size; ++n) {
         double *scores = b.scores + n * kind.components, total;
-        const std::size_t best = argmax(scores, kind.components);
-        double own_top = scores[best], own_loss = exponentials(scores, kind.components, b.weights, &total);
-        const double counts = influence(report.typical_loss, kind.features, &own_loss, &own_top);
+        Win win = {argmax(scores, kind.components), 0, 0};
+        win.max_component = scores[win.component];
+        win.loss = exponentials(scores, kind.components, b.weights, &total);
+        const double counts = influence_of(kind, x, no_filter, b, n, win, report);
         sum_row(x, step * b.size + n, kind.features, step, counts, b.raw);
         const double share = b.shares[n] *= counts;
         for (std::size_t k = 0; k < kind.components; ++k) b.received[k] += scores[k] = share * (b.weights[k] / total);
-        loss += own_loss, top += own_top;
-        ++report.wins[best];
+        loss += win.loss, top += win.max_component;
+        ++report.wins[win.component];
     }
     add_received(b.received, kind.components, report);
     report.losses[step] = loss / double(b.size);

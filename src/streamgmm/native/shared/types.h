@@ -26,8 +26,8 @@ struct Filter {
 // leave rows as they are. Sums over some of the samples tell whether the frame still fits. Values beyond the clip are
 // only counted. Watched features are those whose unusual values are rare: these are summed at every step, clipped.
 template <class T> struct Frame {
-    const T *shift, *unit, *active, *usual, *clip; // [features] active: 0 not, 1 yes, 2 yes and watched; usual: a
-                                                   // value that many rows share, else NaN
+    const T *shift, *unit, *active, *usual, *clip; // [features] active: 0 not, 1 yes, 2 yes and watched, 3 so, too, and
+                                                   // hardly known; usual: a value that many rows share, else NaN
     T *known, *unusual, *far, *far_sums; // INOUT [features] number of values, of those that are not the usual one, and
                                          // of those beyond the clip; sum of the latter, not clipped
     T *sums, *squares, *fourths;         // INOUT [features] sums of their first, second and fourth powers
@@ -35,6 +35,9 @@ template <class T> struct Frame {
 };
 
 constexpr std::size_t frame_rows = 12;
+
+template <class T> constexpr T hardly_known = T(3); // activity of a feature of which few unusual values are known
+constexpr double explained = 100;                   // times the clip: no unit explains larger values
 
 // Rows of data: numbers of the model's type, or bytes times a factor.
 template <class T> struct Input {
