@@ -69,8 +69,8 @@ PROMISES = """
   retention are steered through its C functions. It cannot add partitions; a run that did not know them yet is resumed
   instead. Mosquitto and Redis are real servers. `make soak` repeats the outages with a minute each.
 - **Kernels.** `make sanitize` runs their tests and the laws under AddressSanitizer and UBSan for every vector width.
-  `make valgrind` looks for accesses to memory that nobody has written.
-- **Threads.** Several threads may use one estimator. `partial_fit` and `save` take turns; `predict` and other questions
+  `make valgrind` looks for reads of uninitialised memory.
+- **Threads.** Several threads may use one scikit-learn estimator. `partial_fit` and `save` take turns; `predict` and other questions
   are answered by the model of one moment, before or after a `partial_fit` that is under way. Pickle an estimator
   between two calls of `partial_fit`, not during one.
 - **Processes.** A forked process, and one that got a pickled estimator, continues on its own.

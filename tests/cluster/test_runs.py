@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +254,13 @@ class TestScores:
         with pytest.raises(StreamGMMError, match="holds other scores: contamination has changed"):
             list(score_parts(self.job(rows, tmp_path, 0.05), LocalCluster(2)))
         assert json.loads((tmp_path / "s" / "parts.json").read_text())["rows"] == 12_000
+        np.save(rows, np.load(rows) + 1)  # as many rows of other data
+        with pytest.raises(StreamGMMError, match="holds other scores: data has changed"):
+            list(score_parts(self.job(rows, tmp_path), LocalCluster(2)))
+
+    def test_parts_that_were_read_otherwise_are_not_mixed(self, rows: Path, tmp_path: Path) -> None:
+        pytest.importorskip("pyarrow")
+        job = self.job(rows, tmp_path)
+        list(score_parts(job, LocalCluster(2)))
+        with pytest.raises(StreamGMMError, match="holds other scores: reading has changed"):
+            list(score_parts(replace(job, reading={"skip_bad": True}), LocalCluster(2)))

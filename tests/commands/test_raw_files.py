@@ -128,7 +128,7 @@ class TestOrder:
         np.save(tmp_path / "x.npy", RNG.random((300, 3)))
         small = ("--components", "2", "--passes", "1")
         words = streamgmm("train", "x.npy", *small, "--out", "a", folder=tmp_path).words
-        assert "rows are learned in random order, through a buffer of 64 MB" in words
+        assert "rows are learned in random order, through a buffer of up to 256 MB" in words
         assert "--shuffle no keeps their order" in words
         words = streamgmm("train", "x.npy", *small, "--half-life", "100", "--out", "b", folder=tmp_path).words
         assert "rows are learned in the order of the source: past rows are forgotten by a half-life" in words

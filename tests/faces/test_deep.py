@@ -242,3 +242,23 @@ def test_files_of_stacks_and_of_mixtures_are_told_apart(model: DeepStreamingMixt
     deep.write_bytes(deep.read_bytes()[:5000])
     with pytest.raises(ModelFileError, match="damaged"):
         DeepStreamingMixture.load(deep)
+
+
+def test_parameters_that_cannot_change_any_more(letters: tuple[np.ndarray, np.ndarray]) -> None:
+    x = letters[0][:200]
+    model = DeepStreamingMixture.from_shape((28, 28), n_components=4, random_state=0).partial_fit(x)
+    model.pixel_noise = 0.3
+    with pytest.raises(ValueError, match=r"pixel_noise is 0\.3, but training began with 0\.1"):
+        model.partial_fit(x)
+    model.pixel_noise = 0.1
+    model.layers[1].half_life = 100.0
+    with pytest.raises(ValueError, match="mixture 0: half_life is"):
+        model.partial_fit(x)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_pass_counts_whatever_the_layers(letters: tuple[np.ndarray, np.ndarray]) -> None:
+    x = letters[0][:100]
+    for fold in (Fold(), Fold(patch=(14, 14), stride=(14, 14))):
+        model = DeepStreamingMixture([fold, StreamingGaussianMixture(4)], (28, 28), n_epochs=3, random_state=0).fit(x)
+        assert model.n_samples_seen_ == 300

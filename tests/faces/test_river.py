@@ -127,3 +127,12 @@ def test_what_was_learned_can_be_seen(face: type) -> None:
     assert (model.mixture_.means != before).any()  # it was a copy
     ask = model.predict_one if hasattr(model, "predict_one") else model.score_one
     assert ask({"a": 0.2, "colour": "red"}) == ask({"a": 0.2})  # what it does not know may be anything
+
+
+def test_columns_of_the_same_name_are_refused_and_leave_the_model_alone() -> None:
+    model = OnlineMixture(4, seed=0)
+    twice = pd.DataFrame(np.zeros((3, 3)), columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="several columns named 'a'"):
+        model.learn_many(twice)
+    model.learn_many(pd.DataFrame(samples(500)))
+    assert model.predict_one(samples(1)[0]) in range(4)

@@ -141,3 +141,29 @@ def test_pickling_in_the_middle_of_a_stream_changes_nothing() -> None:
         whole.partial_fit(chunk)
         cut = pickle.loads(pickle.dumps(cut.partial_fit(chunk)))
     np.testing.assert_array_equal(cut.means_, whole.means_)
+
+
+def test_attributes_of_low_rank_mixtures_take_turns_with_training() -> None:
+    """Reading them used to keep parameters that were half written, also for later answers."""
+    chunks = [X[:600], *np.split(X[600:], 34)]
+    model, lonely = (StreamingGaussianMixture(16, covariance_type="low_rank", rank=2, random_state=0) for _ in range(2))
+    moments = [lonely.partial_fit(chunk).score_samples(X[:7]) for chunk in chunks]
+    model.partial_fit(chunks[0])
+    done, answers, gaps = threading.Event(), list[Any](), np.where(np.arange(5) == 2, np.nan, X[:3])
+
+    def learn() -> None:
+        try:
+            for chunk in chunks[1:]:
+                model.partial_fit(chunk)
+                answers.append(model.score_samples(X[:7]))
+        finally:
+            done.set()
+
+    def look() -> None:
+        while not done.is_set():
+            assert np.isfinite(model.factors_).all()
+            assert np.isfinite(model.noise_variances_).all()
+            assert np.isfinite(model.conditional_sample(gaps)).all()
+
+    together(learn, look)
+    np.testing.assert_array_equal(answers, moments[1:])

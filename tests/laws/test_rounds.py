@@ -150,3 +150,22 @@ class TestPublicFunctions:
     def test_a_model_that_knows_no_scale_yet(self) -> None:
         model = StreamingGaussianMixture(9, random_state=0).partial_fit(self.x[:1])
         assert begin_round(model, replicas=2)  # one row is enough to begin, if all is known that there is
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_shares_are_validated_like_rows(value: float) -> None:
+    x = clusters(3000).astype(np.float64)
+    model = StreamingGaussianMixture(8, random_state=0).partial_fit(x[:2000])
+    start, rows = begin_round(model, 1), x[2000:].copy()
+    rows[123, 2] = value
+    with pytest.raises(ValueError, match="row 123 of X"):
+        learn_share(start, 0, rows)
+
+
+def test_a_merged_round_ends_a_refinement() -> None:
+    x = clusters(3000)
+    model = StreamingGaussianMixture(8, random_state=0).fit(x[:2000])
+    assert model.trainer_.refined
+    start = begin_round(model, 1)
+    merge_round(model, start, [learn_share(start, 0, x[2000:])])
+    assert not model.trainer_.refined

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from streamgmm.errors import Remedy
+from streamgmm.errors import DataWarning, Remedy
 from streamgmm.sources import Source, SourceError, open_source, select_columns
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -148,6 +148,22 @@ class TestDamage:
         source = open_source(str(tmp_path / "x.ndjson"), skip_bad=True)
         assert all_rows(source) == [[1, 2], [3, 4]]
         assert source.feature_names == ["a", "b"]
+
+    def test_lines_without_features_at_the_start(self, tmp_path: Path) -> None:
+        """A heartbeat does not decide how many features there are."""
+        for number, start in enumerate(("{}\n" * 5, "[]\n" * 5)):
+            path = tmp_path / f"{number}.ndjson"
+            row = '{"a": 1, "b": 2}\n' if start[0] == "{" else "[1, 2]\n"
+            path.write_text(start + 3 * row)
+            assert all_rows(open_source(str(path), skip_bad=True)) == [[1, 2]] * 3
+            with pytest.raises(SourceError, match=r"row 0 of .*ndjson has no"):
+                all_rows(open_source(str(path)))
+
+    def test_a_name_with_half_a_character_in_every_row(self, tmp_path: Path) -> None:
+        (tmp_path / "x.ndjson").write_text('{"a": 1, "b": 2, "\\ud83d": 3}\n' * 4)
+        with pytest.warns(DataWarning, match="it is ignored"):
+            assert all_rows(open_source(str(tmp_path / "x.ndjson"))) == [[1, 2]] * 4
+        assert all_rows(open_source(str(tmp_path / "x.ndjson"), columns=["b"])) == [[2]] * 4
 
     def test_half_of_packed_arrays(self, tmp_path: Path) -> None:
         np.savez_compressed(tmp_path / "x.npz", x=np.random.default_rng(0).random((500, 4)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -109,3 +110,17 @@ def test_an_estimator_explains_by_the_names_of_columns() -> None:
     strange = frame[:1].assign(level=9.0)
     assert model.explain(strange, most=1) == model.mixture_.explain(strange.to_numpy(), list(frame.columns), 1)
     assert model.explain(strange, most=1)[0][0].feature == "level"
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([[1.0]], {}, r"samples have shape \(1, 1\); expected \(samples, 2\)"),
+        ([[1.0, 2.0]], {"names": ["a"]}, "there are 1 names of features; expected 2"),
+        ([[1.0, 2.0]], {"most": -1}, "most is -1; expected a number of features"),
+    ],
+)
+def test_what_does_not_fit_is_refused(rows: list[list[float]], options: dict[str, Any], message: str) -> None:
+    m = Mixture.from_parameters([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    with pytest.raises(ValueError, match=message):
+        m.explain(rows, **options)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamgmm.cli import console
-from streamgmm.cli.console import CommandError, say, say_bad_rows, sigterm_as_interrupt, user_input, warnings_as_lines
+from streamgmm.cli.console import (
+    CommandError,
+    count,
+    say,
+    say_bad_rows,
+    sigterm_as_interrupt,
+    user_input,
+    warnings_as_lines,
+)
 
 if TYPE_CHECKING:
     from streamgmm.engines.ray import RayEngine
@@ -87,15 +95,11 @@ def require_same_engine(record: RunRecord, engine: RayEngine | None) -> None:
 
 def say_start(engine: RayEngine) -> None:
     """Say what happens while nothing is learned yet: Ray takes its time."""
-    workers = _count(engine.workers, "worker")
+    workers = count(engine.workers, "worker")
     if engine.address is None:
         say(f"starting a Ray cluster with {workers} on this machine …")
     else:
         say(f"starting {workers} on the Ray cluster at {engine.address} …")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def worker_rates(run: object) -> str:
@@ -116,7 +120,7 @@ def worker_lines(run: ClusterRun) -> list[str]:
         return []
     rates = ", ".join(f"{rate:,.0f}" for rate in totals.rates())
     lines = [
-        f"{_count(totals.rounds, 'round')} on {_count(len(totals.samples), 'worker')}, {rates} samples/s each; "
+        f"{count(totals.rounds, 'round')} on {count(len(totals.samples), 'worker')}, {rates} samples/s each; "
         f"{100 * totals.waiting():.0f} % of the time went into sending and merging"
     ]
     if totals.waiting() > MUCH:
@@ -126,7 +130,9 @@ def worker_lines(run: ClusterRun) -> list[str]:
         )
     if run.replaced:
         were = "was" if run.replaced == 1 else "were"
-        lines.append(f"{_count(run.replaced, 'worker')} failed and {were} replaced; every row was learned exactly once")
+        lines.append(
+            f"{count(run.replaced, 'worker')} failed and {were} replaced; every row was learned exactly once"
+        )
     return lines
 
 
@@ -147,7 +153,7 @@ def score_on_cluster(
         raise CommandError("--engine ray writes a folder of Parquet files; name one with --out.")
     contamination, explain = scoring
     open_again = partial(open_source, absolute(source), **reading)
-    job = ScoreJob(model.read_bytes(), open_again, out.absolute(), contamination, explain)
+    job = ScoreJob(model.read_bytes(), open_again, out.absolute(), contamination, explain, reading)
     rows = anomalies = bad = parts = 0
     before = sum(1 for _ in out.glob("part-*.parquet")) if out.is_dir() else 0
     say_start(engine)
@@ -163,8 +169,8 @@ def score_on_cluster(
             first_bad += [BadRow(**row) for row in part["first_bad"]]
             show(rows, None)
     if not parts:
-        say(f"nothing to do: all {_count(before, 'part')} of {out} were scored before.")
+        say(f"nothing to do: all {count(before, 'part')} of {out} were scored before.")
         return
-    kept = f" {_count(before, 'part')} of {before + parts:,} had been scored before." if before else ""
-    say(f"{rows:,} rows scored into {out}; {anomalies:,} of them are anomalies.{kept}")
+    kept = f" {count(before, 'part')} of {before + parts:,} had been scored before." if before else ""
+    say(f"{count(rows, 'row')} scored into {out}; {anomalies:,} of them are anomalies.{kept}")
     say_bad_rows(first_bad, bad)

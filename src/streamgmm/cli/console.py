@@ -92,6 +92,11 @@ def clean(text: str) -> str:
     return "".join("�" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t" else c for c in text)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def say(text: str, level: str = "info") -> None:
     """Tell people something, unless they asked for quiet."""
     if quiet:

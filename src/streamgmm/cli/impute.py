@@ -84,6 +84,6 @@ def impute(
             done += len(next(iter(found.values())))
             show(done, None)
     if path is not None:
-        console.say(f"{done:,} rows completed into {path}.")
+        console.say(f"{console.count(done, 'row')} completed into {path}.")
     console.say_left_out([name for name in opened.left_out if name not in names], saved.feature_names)
     console.say_bad_rows(first_bad, skipped)

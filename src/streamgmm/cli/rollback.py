@@ -61,7 +61,9 @@ def rollback(
     if as_json:
         typer.echo(json.dumps({"version": version.name, "samples": record.progress.samples}))
     else:
-        console.say(f"{run} is back at version {version.name}, with {record.progress.samples:,} samples.")
+        console.say(
+            f"{run} is back at version {version.name}, with {console.count(record.progress.samples, 'sample')}."
+        )
 
 
 def _print_versions(found: list[Version], as_json: bool) -> None:

@@ -55,7 +55,7 @@ def sample(
     else:
         _sample_mixture(path, out, number, seed, shape)
     if str(out) != "-":
-        console.say(f"{number:,} samples in {out}.")
+        console.say(f"{console.count(number, 'sample')} in {out}.")
 
 
 def _sample_mixture(path: Path, out: Path, number: int, seed: int, shape: str | None) -> None:

@@ -169,7 +169,7 @@ def score(
             if done == samples or (follow and fail_on_anomaly and flagged):
                 break
     if path is not None:
-        console.say(f"{done:,} rows scored into {path}; {flagged:,} of them are anomalies.")
+        console.say(f"{console.count(done, 'row')} scored into {path}; {flagged:,} of them are anomalies.")
     console.say_left_out(opened.left_out, saved.feature_names)
     console.say_bad_rows(first_bad, skipped)
     if is_unlikely(flagged, done, contamination):

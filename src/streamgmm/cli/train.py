@@ -288,7 +288,7 @@ def _with_scale(settings: Settings, scale: Scale | None) -> Settings:
 
 def _resume(run: TrainingRun, *known: Any) -> None:
     same_source = run.resume(*known)
-    console.say(f"resuming after {run.progress.samples:,} samples, with the settings of the run")
+    console.say(f"resuming after {console.count(run.progress.samples, 'sample')}, with the settings of the run")
     if not same_source:
         console.say(f"{run.source.name} is new to this run: learning it from its beginning")
     elif run.source.name == "standard input" and run.progress.position is not None:
@@ -329,9 +329,9 @@ def _say_result(run: TrainingRun, learned_before: int) -> None:
 
     trainer, progress = run.trainer, run.progress
     assert trainer is not None
-    notes = f", {progress.bad:,} bad rows skipped" if progress.bad else ""
+    notes = f", {console.count(progress.bad, 'bad row')} skipped" if progress.bad else ""
     if run.missing_rows:
-        notes += f", {run.missing_rows:,} rows with missing values skipped"
+        notes += f", {console.count(run.missing_rows, 'row')} with missing values skipped"
     if run.progress.epoch:
         notes += f" in {run.progress.epoch + 1:,} passes"
     if run.refined:
@@ -341,7 +341,9 @@ def _say_result(run: TrainingRun, learned_before: int) -> None:
     ending = "" if progress.finished else " Stopped before the end: continue with --resume."
     if learned_before and progress.samples == learned_before:
         console.say(f"nothing new to learn: this run had already finished {run.source.name}.")
-    console.say(f"{trainer.n_samples:,} samples learned{notes}; the model is {run.folder / MODEL}.{ending}")
+    console.say(
+        f"{console.count(trainer.n_samples, 'sample')} learned{notes}; the model is {run.folder / MODEL}.{ending}"
+    )
     console.say_bad_rows(run.bad, progress.bad)
     if run.bursts:
         what = (

@@ -207,7 +207,7 @@ def watch(
                     first = False
                 if not said and watcher.state.judged:
                     said = True
-                    console.say(f"judging rows from now on, after {run.progress.samples:,} samples")
+                    console.say(f"judging rows from now on, after {console.count(run.progress.samples, 'sample')}")
                 show(status.samples, status.check)
         if not outbox.drain(0.0 if stopped() else DRAIN_SECONDS):
             for name, waiting in outbox.waiting:
@@ -237,7 +237,7 @@ def _length(state: WatchState, source: Source, resume: bool) -> int | None:
 
 def _resume(run: TrainingRun, kept: Resumed, *known: Any) -> None:
     same_source = run.resume(*known)
-    console.say(f"resuming after {run.progress.samples:,} samples, with the settings of the run")
+    console.say(f"resuming after {console.count(run.progress.samples, 'sample')}, with the settings of the run")
     if not same_source:
         console.say(f"{run.source.name} is new to this run: watching it from its beginning")
     for line in kept.lines:
@@ -249,12 +249,13 @@ def _say_result(run: TrainingRun, state: WatchState, learned_before: int) -> Non
         raise CommandError("stopped before anything was learned; nothing is saved. Start again.")
     ending = "" if run.progress.finished else " Stopped: continue with --resume."
     share = f" ({state.flagged / state.judged:.2%})" if state.judged else ""
-    console.say(f"{state.judged:,} rows judged, {state.flagged:,} of them anomalies{share}.{ending}")
+    console.say(f"{console.count(state.judged, 'row')} judged, {state.flagged:,} of them anomalies{share}.{ending}")
     if learned_before and run.progress.samples == learned_before:
         console.say(f"this run had already read {run.source.name}, and there are no new rows")
     elif not state.judged:
+        learned = console.count(run.progress.samples, "sample")
         console.say(
-            f"no row was judged: annealing has not finished after {run.progress.samples:,} samples. Train on past data "
-            "first, or continue with --resume."
+            f"no row was judged: annealing has not finished after {learned}. Train on past data first, or continue "
+            "with --resume."
         )
     console.say_bad_rows(run.bad, run.progress.bad)

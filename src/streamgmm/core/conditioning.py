@@ -77,7 +77,13 @@ class Explainer:
         self, x: npt.ArrayLike, names: Sequence[str] | None = None, most: int | None = None
     ) -> list[list[Reason]]:
         """Return, for each row, the features that make it strange; see `Mixture.explain`."""
-        rows = np.asarray(x, dtype=np.float64)
+        rows, width = np.asarray(x, dtype=np.float64), self._parameters.n_features
+        if rows.ndim != 2 or rows.shape[1] != width:
+            raise ValueError(f"samples have shape {rows.shape}; expected (samples, {width}).")
+        if names is not None and len(names) != width:
+            raise ValueError(f"there are {len(names)} names of features; expected {width}.")
+        if most is not None and most < 0:
+            raise ValueError(f"most is {most}; expected a number of features, or None for all.")
         if self._independent is not None:
             expected = expect_from_others(rows, self._independent)
         else:

@@ -102,11 +102,6 @@ class Control:
             self._live = int(np.count_nonzero(self.usage >= LIVE_SHARE / len(self.usage)))
         return self._live
 
-    @property
-    def samples_to_check(self) -> int:
-        """Samples that complete the period."""
-        return self.schedule.period - self.samples % self.schedule.period
-
     def observe(self, steps: Steps, batch_size: int) -> bool:
         """Take in what steps report; return whether a check is due."""
         before, period = self.samples // self.schedule.period, self.schedule.period

@@ -88,13 +88,6 @@ class Parameters:
         """Recompute what follows from the tensors, of all components or of some; call it after writing to them."""
         self.kind.refresh(self, range(len(self)) if rows is None else rows)
 
-    def with_tensors(self, tensors: Tensors) -> Parameters:
-        """Return parameters that own these tensors, which are not copied; the weights stay."""
-        twin = Parameters.__new__(Parameters)
-        twin._own(self.kind, tensors, self.logits.copy(), np.empty(len(tensors)))
-        twin.refresh()
-        return twin
-
     def copy(self) -> Parameters:
         """Copy everything to memory of its own."""
         twin = Parameters.__new__(Parameters)

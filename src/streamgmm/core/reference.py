@@ -226,8 +226,7 @@ def distortion(v: Array, p_max: float) -> Array:
 
 def cost_of_hardly_known(z: Array, μ: Array, s: Array, active: Array, clip: Array) -> float:
     """[E20] What features of which few values are known (activity 3) cost a sample, unless no unit explains it."""
-    hardly = (active == 3) & ~np.isnan(z) & (np.abs(z) <= 100 * clip)
-    return float(np.where(hardly, 0.5 * (s * (z - μ)) ** 2, 0).sum())
+    return float(np.where((active == 3) & (np.abs(z) <= 100 * clip), 0.5 * (s * (z - μ)) ** 2, 0).sum())
 
 
 def influence(loss: float, typical: Typical, D: int, forgiven: float = 0.0) -> tuple[float, float, Typical]:

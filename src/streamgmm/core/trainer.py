@@ -312,6 +312,7 @@ class Trainer(TrainingRows):
         self.settings = replace(self._without_inits(), n_components=len(chosen))
         self.grid = self.settings.make_grid()
         self._control.select(chosen)
+        self.refined = False
 
     def add_features(self, count: int) -> list[Check]:
         """Widen the model by features that it has never seen; they start like all others did.
@@ -337,7 +338,7 @@ class Trainer(TrainingRows):
         if self._standard is not None:
             self._standard.widen(count, self._main)
         self._pending = PartialBatch(wider.n_features, old.dtype, self.batch_size)
-        self.settings = self._without_inits()
+        self.settings, self.refined = self._without_inits(), False
         return checks
 
     def _without_inits(self) -> Settings:

@@ -160,6 +160,7 @@ class TrainingRounds(TrainingView):
         if start.facts["round"] != self._control.samples:
             raise ValueError("the training has learned since this round began; merge each round before the next one.")
         self._forget()
+        self.refined = False
         shares = sorted(learned, key=lambda share: int(share.facts["replica"]))
         replicas = learned_replicas(self._main, start, shares)
         self.validate_bounds(replicas)

@@ -71,12 +71,12 @@ class FittedMixture:
     @property
     def factors_(self) -> Floats:
         """Factors of ``"low_rank"`` covariances, (K, D, L)."""
-        return self._attribute.mixture.factors
+        return self.mixture_.factors
 
     @property
     def noise_variances_(self) -> Floats:
         """Variances of the noise of ``"low_rank"`` covariances, (K, D)."""
-        return self._attribute.mixture.noise_variances
+        return self.mixture_.noise_variances
 
     @property
     def sigma_(self) -> float:
@@ -194,7 +194,7 @@ class FittedMixture:
             Number of draws for each row.
         """
         rows = self._check_rows(X, gaps=True)
-        return self._fitted.mixture.impute(rows, n_samples, np.random.default_rng(seed_of(self.random_state)))
+        return self.mixture_.impute(rows, n_samples, np.random.default_rng(seed_of(self.random_state)))
 
     def explain(self, X: npt.ArrayLike, most: int | None = None) -> list[list[Reason]]:
         """Return, for each row, the features that make it strange, most important first; see `Mixture.explain`.

@@ -96,6 +96,9 @@ class _Learner:
     def _learn(self, names: list[Hashable], values: npt.NDArray[np.float64]) -> None:
         if not values.size or np.isnan(values).all():
             return
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"x has several columns named {twice!r}; expected one column per feature.")
         refuse_unfit(values, values.dtype, name="x", gaps=True)
         trainer = self._with_features([name for name in names if name not in self._features])
         trainer.feed(self._rows(names, values))

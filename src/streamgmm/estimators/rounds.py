@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines import shares
 from streamgmm.errors import ModelFileError
+from streamgmm.estimators.locks import lock_of
+from streamgmm.estimators.validation import refuse_unfit
 from streamgmm.storage.container import DAMAGE
 from streamgmm.storage.rounds import share_from_bytes, share_to_bytes, start_from_bytes, start_to_bytes
 
@@ -52,7 +55,8 @@ def begin_round(model: Fitted, replicas: int) -> bytes:
     >>> model.n_samples_seen_
     6000
     """
-    return start_to_bytes(model.trainer_.begin_round(replicas))
+    with lock_of(model):
+        return start_to_bytes(model.trainer_.begin_round(replicas))
 
 
 def learn_share(start: bytes, replica: int, X: npt.ArrayLike) -> bytes:
@@ -70,7 +74,7 @@ def learn_share(start: bytes, replica: int, X: npt.ArrayLike) -> bytes:
     Returns
     -------
     learned : bytes
-        What became of the replica, for `merge_round`; a safetensors file.
+        What the replica has learned, for `merge_round`; a safetensors file.
     """
     begun = start_from_bytes(start)
     if not 0 <= replica < begun.replicas:
@@ -79,7 +83,9 @@ def learn_share(start: bytes, replica: int, X: npt.ArrayLike) -> bytes:
         learner = shares.ShareLearner(begun, replica)
     except DAMAGE as problem:
         raise ModelFileError(f"the start of the round is damaged: {problem!s:.200}.") from problem
-    learner.feed(X)
+    rows, facts = np.asarray(X), begun.facts
+    refuse_unfit(rows, np.dtype(facts["dtype"]), gaps=bool(facts["settings"]["allow_nan"]), table=X)
+    learner.feed(rows)
     return share_to_bytes(learner.finish())
 
 
@@ -97,6 +103,7 @@ def merge_round(model: Fitted, start: bytes, learned: Iterable[bytes]) -> None:
     """
     begun, parts = start_from_bytes(start), [share_from_bytes(s) for s in learned]
     try:
-        model.trainer_.merge_round(begun, parts)
+        with lock_of(model):
+            model.trainer_.merge_round(begun, parts)
     except DAMAGE as problem:
         raise ModelFileError(f"the round cannot be merged: {problem!s:.300}") from problem

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 
 from streamgmm.core.mixture import Mixture
 from streamgmm.core.settings import require_number
+from streamgmm.estimators.locks import one_at_a_time
 from streamgmm.estimators.validation import refuse_unfit, seed_of
 from streamgmm.layers import downward
 from streamgmm.layers.fold import Images
@@ -44,6 +45,7 @@ class FittedStack:
     random_state: Any
     _stack: Stack
 
+    @one_at_a_time
     def score_samples(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the log-likelihood of what the top layer sees of each image: (N,).
 
@@ -70,6 +72,7 @@ class FittedStack:
         """
         return float(self.score_samples(X).mean())
 
+    @one_at_a_time
     def transform(self, X: npt.ArrayLike, layer: int = -1) -> Floats:
         """Return the responsibilities of a mixture at all positions: (N, positions × K).
 
@@ -93,6 +96,7 @@ class FittedStack:
         output.set_output(transform=getattr(self, "_sklearn_output_config", {}).get("transform"))
         return output.transform(X)
 
+    @one_at_a_time
     def sample(self, n_samples: int = 1, *, sharpening: int = 50) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Draw images from the top down; return them as flat rows (n, D), with the components of the top layer.
 
@@ -120,6 +124,7 @@ class FittedStack:
         flat = components.reshape(n_samples, -1)
         return images.reshape(n_samples, -1), flat[:, 0] if flat.shape[1] == 1 else flat
 
+    @one_at_a_time
     def inpaint(self, X: npt.ArrayLike) -> Floats:
         """Return images with their hidden pixels filled in: (N, D).
 
@@ -175,6 +180,7 @@ class FittedStack:
         """Images learned so far."""
         return self._fitted.n_images
 
+    @one_at_a_time
     def mixture(self, layer: int = -1, position: int = 0) -> Mixture:
         """Return a copy of a mixture, for plots and questions of your own.
 
@@ -188,6 +194,7 @@ class FittedStack:
         levels = self._fitted.levels
         return levels[_layer_number(layer, len(levels))].trainers[position].mixture.copy()
 
+    @one_at_a_time
     def prototypes(self, layer: int = -1) -> Floats:
         """Return what each component of a mixture expects to see, in pixels: (K, height, width, channels).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,9 @@ from streamgmm.core.rows import float_type
 from streamgmm.core.scaling import warn_of_scale
 from streamgmm.core.settings import DEFAULT_CAP, require_number
 from streamgmm.estimators.fitting import FitOptions, fit_rows
+from streamgmm.estimators.locks import one_at_a_time
 from streamgmm.estimators.mixture import StreamingGaussianMixture
-from streamgmm.estimators.validation import refuse_unfit, seed_of
+from streamgmm.estimators.validation import fixed_values, refuse_changes, refuse_unfit, seed_of
 from streamgmm.layers.answers import FittedStack, is_plain
 from streamgmm.layers.fitting import fit_images
 from streamgmm.layers.fold import Fold
@@ -25,6 +26,14 @@ from streamgmm.layers.stages import default_fold, plan
 
 NOISE = 0.1  # of pixels within [0, 1]: what the paper's cap on precisions, 20, does for flat mixtures
 CAP = 1000.0  # precision of responsibilities: a cap of 20, which suits pixels, blurs them
+
+
+class Begun(NamedTuple):
+    """Parameters that cannot change once training has begun; for each mixture, those of `fixed_values`."""
+
+    shape: tuple[int, ...]
+    pixel_noise: float | None
+    mixtures: list[tuple[Any, ...]]
 
 
 class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEstimator):
@@ -146,12 +155,13 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
         options = FitOptions(self.n_epochs, bool(self.shuffle), bool(self.verbose))
         if is_plain(stack):
             fit_rows(stack.levels[0].trainers[0], rows, None, options)
-            stack.n_images = len(rows)
+            stack.n_images = stack.levels[0].trainers[0].n_samples
         else:
             fit_images(stack, rows, options)
         self._take(stack)
         return self
 
+    @one_at_a_time
     def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
         """Learn from images in their order and keep everything learned before.
 
@@ -168,6 +178,7 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
             The fitted estimator.
         """
         if self.__sklearn_is_fitted__():
+            self._refuse_changes()
             images = self._check_images(X)
         else:
             rows, stack = self._start(X)
@@ -179,6 +190,7 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
 
     # Files
 
+    @one_at_a_time
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all layers and their training state to one safetensors file.
 
@@ -227,5 +239,27 @@ class DeepStreamingMixture(FittedStack, TransformerMixin, DensityMixin, BaseEsti
         return float(self.pixel_noise * (255 if dtype == np.uint8 else 1)) ** -2
 
     def _take(self, stack: Stack) -> None:
-        self._stack = stack
+        self._stack, self._begun_with = stack, self._fixed()
         self.n_features_in_ = int(np.prod(stack.levels[0].stage.shape))
+
+    def _fixed(self) -> Begun:
+        """Return what cannot change once training has begun."""
+        mixtures = [layer for layer in self.layers if isinstance(layer, StreamingGaussianMixture)]
+        return Begun(tuple(self.shape), self.pixel_noise, [fixed_values(mixture) for mixture in mixtures])
+
+    def _refuse_changes(self) -> None:
+        """Raise if a parameter has changed that training cannot change any more."""
+        now, begun = self._fixed(), self._begun_with
+        for name in ("shape", "pixel_noise"):
+            if getattr(now, name) != getattr(begun, name):
+                raise ValueError(
+                    f"{name} is {getattr(now, name)!r}, but training began with {getattr(begun, name)!r}. "
+                    "Set it back, or start again with fit or a clone."
+                )
+        if len(now.mixtures) != len(begun.mixtures):
+            raise ValueError(
+                f"layers hold {len(now.mixtures)} mixtures, but training began with {len(begun.mixtures)}. "
+                "Set them back, or start again with fit or a clone."
+            )
+        for number, values in enumerate(zip(now.mixtures, begun.mixtures, strict=True)):
+            refuse_changes(*values, prefix=f"mixture {number}: ")

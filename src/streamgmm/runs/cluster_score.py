@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +18,8 @@ from streamgmm.engines.workers import ClusterEngine
 from streamgmm.errors import StreamGMMError
 from streamgmm.runs.score import accepts_gaps, score_rows
 from streamgmm.sinks import Columns, open_sink
-from streamgmm.sources import BadRow, Chunk, Position, Source
-from streamgmm.sources.slices import FileSlices, Layout, find_layout, open_slices
+from streamgmm.sources import BadRow, Chunk, Position, Source, fingerprint
+from streamgmm.sources.slices import FileSlices, Layout, end_of, find_layout, open_slices
 from streamgmm.storage import load_model
 from streamgmm.storage.atomic import write_atomically
 
@@ -46,6 +46,8 @@ class ScoreJob:
         Share of typical rows that may be flagged.
     explain : int, default=0
         Number of features to name for each row.
+    reading : dict, default={}
+        Options of the source, as plain data: parts that were read otherwise are not mixed with these.
     """
 
     model: bytes
@@ -53,6 +55,7 @@ class ScoreJob:
     out: Path
     contamination: float
     explain: int = 0
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
 
 def score_parts(job: ScoreJob, engine: ClusterEngine) -> Iterator[dict[str, Any]]:
@@ -75,8 +78,18 @@ def score_parts(job: ScoreJob, engine: ClusterEngine) -> Iterator[dict[str, Any]
     rows = int(layout.blocks.rows[-1])
     wanted = max(1, min(n_slices, max(FEWEST_PARTS, -(-rows * layout.row_bytes // PART_BYTES))))
     cuts = np.linspace(0, n_slices, wanted + 1).astype(int).tolist()
-    plan = {"source": source.name, "rows": rows, "parts": wanted, "model": sha256(job.model).hexdigest()}
-    _keep_plan(job, {**plan, "contamination": job.contamination, "explain": job.explain})
+    plan = {
+        "source": source.name,
+        "rows": rows,
+        "data": None if source.path is None else fingerprint(source.path),
+        "end": end_of(layout),
+        "reading": dict(job.reading),
+        "parts": wanted,
+        "model": sha256(job.model).hexdigest(),
+        "contamination": job.contamination,
+        "explain": job.explain,
+    }
+    _keep_plan(job, plan)
     left = [part for part in range(wanted) if not part_file(job.out, part).exists()]
     if left:
         yield from engine.map(partial(PartScorer, job, layout, cuts), left)

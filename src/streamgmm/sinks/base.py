@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+
+from streamgmm.storage.atomic import sync_folder
 
 Columns = dict[str, npt.NDArray[Any]]
 """Arrays of equal length by name: one entry per row."""
@@ -45,9 +48,12 @@ def replace_when_complete(path: Path) -> Iterator[Path]:
     path : Path
         The file to create or overwrite.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         yield temporary
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
         os.replace(temporary, path)
+        sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)

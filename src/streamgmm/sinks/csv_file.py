@@ -44,7 +44,7 @@ def csv_writer(file: TextIO, formulas: bool = False) -> Write:
     def write(columns: Columns) -> None:
         if not names:
             names.extend(columns)
-            lines.writerow([_printable(name) if screen else name for name in names])
+            lines.writerow([_text(name, formulas, screen) for name in names])
         lines.writerows(zip(*(_cells(columns[name], formulas, screen) for name in names), strict=True))
 
     return write

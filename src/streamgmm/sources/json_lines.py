@@ -55,7 +55,7 @@ class JsonParser(LineParser):
         return super().chunk(lines, first, position)
 
     def _name_features(self, lines: list[bytes]) -> None:
-        """Use the names of the first object; of all objects at hand, if values may be missing."""
+        """Use the chosen names, or those of the first object; of all these objects, if values may be missing."""
         found = self._objects(lines)
         if not found:
             return
@@ -70,12 +70,14 @@ class JsonParser(LineParser):
             raise SourceError(f"{self.source} has no column of numbers; it has {', '.join(list(names)[:20])}.")
 
     def _objects(self, lines: list[bytes]) -> list[dict[str, Any]]:
+        """Return objects with names: those whose names are all Unicode or, without any, what they have under such."""
         found: list[dict[str, Any]] = []
         for line in lines:
             with suppress(LineError):  # reported when the line is parsed
                 value = self.load(line)
-                found += [value] if isinstance(value, dict) and value and all(map(is_unicode, value)) else []
-        return found
+                found += [value] if isinstance(value, dict) else []
+        whole = [value for value in found if value and all(map(is_unicode, value))]
+        return whole or [named for value in found if (named := {n: v for n, v in value.items() if is_unicode(n)})]
 
     def all_columns(self, lines: list[bytes]) -> Columns | None:
         values = [self.load(line) for line in lines]
@@ -127,9 +129,11 @@ class JsonParser(LineParser):
 
     def _parse_object(self, value: dict[str, Any]) -> tuple[list[float], Any]:
         names, key, missing = self.feature_names or [], self.options.id_column, self.options.missing
+        if not names:
+            raise LineError("has no features")
         if self._warns_of_others and len(value) - sum(n in value for n in (key, *self.left_out)) > len(names):
             self._warn_of_others(sorted(value.keys() - {*names, *self.left_out, key}), Remedy.CHOOSE_COLUMNS)
-        if names and not any(n in value for n in names):
+        if not any(n in value for n in names):
             raise LineError(f"has none of the features {', '.join(map(repr, names[:3]))}", Remedy.CHOOSE_COLUMNS)
         if not missing and (absent := [n for n in names if n not in value]):
             raise LineError(f"has no {absent[0]!r}", Remedy.ALLOW_MISSING, Remedy.CHOOSE_COLUMNS)
@@ -141,6 +145,8 @@ class JsonParser(LineParser):
         row_id = None if key is None else _item(value, key)
         others = [v for i, v in enumerate(value) if str(i) != key]
         chosen = others if columns is None else [_item(value, c) for c in columns]
+        if not chosen:
+            raise LineError("has no features")
         return [parse_number(v, i, missing=self.options.missing) for i, v in enumerate(chosen)], row_id
 
     def _warn_of_others(self, others: list[str], *remedies: Remedy) -> None:
