@@ -130,9 +130,7 @@ def worker_lines(run: ClusterRun) -> list[str]:
         )
     if run.replaced:
         were = "was" if run.replaced == 1 else "were"
-        lines.append(
-            f"{count(run.replaced, 'worker')} failed and {were} replaced; every row was learned exactly once"
-        )
+        lines.append(f"{count(run.replaced, 'worker')} failed and {were} replaced; every row was learned exactly once")
     return lines
 
 
