@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.mixture import GaussianMixture
 
 from streamgmm import StreamingGaussianMixture
-from streamgmm.core.passes import FINE_PASSES, MOST_PASSES, MOST_REFINED, passes_for, rows_to_refine
+from streamgmm.core.passes import (
+    FINE_PASSES,
+    MOST_PASSES,
+    MOST_REFINED,
+    MOST_SAMPLED,
+    passes_for,
+    rows_to_sample,
+)
 from streamgmm.core.settings import Settings
+from streamgmm.core.trainer import Trainer
 from streamgmm.engines import Serial
 from streamgmm.runs.train import RunOptions, TrainingRun
 from streamgmm.sources import open_source
@@ -68,12 +77,11 @@ def test_files_and_arrays_get_as_many(wide: np.ndarray, tmp_path: Path) -> None:
     assert not run.refined
 
 
-@given(lengths, st.integers(0, 10**6))
-def test_a_sample_has_a_row_for_each_number(length: int, numbers: int) -> None:
-    every, some = rows_to_refine(length, numbers), rows_to_refine(length, numbers, sample=True)
-    assert every == (length if length * numbers <= MOST_REFINED else 0)
-    assert some * numbers <= MOST_REFINED
-    assert every <= some <= length
+@given(lengths, st.integers(1, 10**6))
+def test_a_sample_has_rows_for_each_number(length: int, numbers: int) -> None:
+    some = rows_to_sample(length, numbers)
+    assert some * numbers <= MOST_SAMPLED
+    assert some <= length
     assert some in (0, length) or some >= numbers
 
 
@@ -83,12 +91,31 @@ def test_correlations_are_refined_on_a_sample_of_many_rows(weighted: bool, monke
     rng = np.random.default_rng(0)
     x = rng.multivariate_normal([5, 100], [[1, 0.9], [0.9, 1]], 4000)
     monkeypatch.setattr("streamgmm.core.passes.MOST_REFINED", 2 * 5 * 1000)  # two components of five numbers
+    monkeypatch.setattr("streamgmm.core.passes.LEAST_SAMPLED", 1000)
+    sizes, refine = list[int](), Trainer.refine
+    monkeypatch.setattr(
+        Trainer, "refine", lambda self, rows, counts: sizes.append(len(rows)) or refine(self, rows, counts)
+    )
     weights = np.full(len(x), 2.0) if weighted else None
     models = {kind: StreamingGaussianMixture(2, covariance_type=kind, random_state=0) for kind in ("full", "diag")}
     full, diag = (model.fit(x, sample_weight=weights) for model in models.values())
-    assert full.trainer_.refined
-    assert not diag.trainer_.refined
+    assert sizes == [1000]  # once, before further passes
+    assert full.n_samples_seen_ >= 3 * len(x)
     assert full.weights_.sum() == pytest.approx(1.0)
     assert full.score(x) > np.mean(diag.score(x)) + 0.3
-    for other in ({"scale": "none"}, {"half_life": 1000.0}):
-        assert not StreamingGaussianMixture(2, covariance_type="full", **other).fit(x - x.mean(0)).trainer_.refined
+    for other in ({"scale": "none"}, {"half_life": 1000.0}, {"n_epochs": 1}):
+        StreamingGaussianMixture(2, covariance_type="full", **other).fit(x - x.mean(0))
+    assert sizes == [1000]
+    StreamingGaussianMixture(2, covariance_type="full", n_epochs=2).fit(x)
+    assert sizes == [1000, 1000]
+
+
+def test_one_pass_after_the_other_would_end_in_a_poor_maximum() -> None:
+    """Elongated clusters side by side: annealing lays components across them, and EM on a sample sorts that out."""
+    rng = np.random.default_rng(1)
+    factors = rng.normal(0, 1, (6, 12, 12)) / 3 + 0.1 * np.eye(12)
+    x = np.einsum("nij,nj->ni", factors[rng.integers(6, size=30_000)], rng.normal(size=(30_000, 12)))
+    x, test = x[:20_000] + 1000.0, x[20_000:] + 1000.0
+    model = StreamingGaussianMixture(6, covariance_type="full", n_epochs=3, random_state=0).fit(x)
+    peer = GaussianMixture(6, random_state=0).fit(x - 1000.0)
+    assert model.score(test) > peer.score(test - 1000.0) - 0.12

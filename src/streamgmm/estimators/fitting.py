@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.passes import passes_for, rows_to_refine
+from streamgmm.core.passes import POLISHED, can_refine_all, passes_for, rows_to_sample
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines.workers import ClusterEngine
 from streamgmm.estimators.passes import learner
@@ -28,12 +28,16 @@ class FitOptions(NamedTuple):
 def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
     """Make all passes over rows, and refine the result on all or some of them; warn if it may not be relied on."""
     length = len(rows) if weights is None else len(Repeats(weights))
-    kind = trainer.settings.kind
+    kind, auto = trainer.settings.kind, options.n_epochs == "auto"
+    refines_all = auto and can_refine_all(length, trainer.n_numbers)
     # one pass after the other hardly leads full covariances out of a poor maximum: EM on a sample of the rows does
-    n_refined = rows_to_refine(length, trainer.n_numbers, sample=kind.couples_features and trainer.refinable)
+    sampled = 0
+    if kind.couples_features and trainer.refinable and not refines_all:
+        sampled = rows_to_sample(length, trainer.n_numbers)
     epochs = passes_for(
-        options.n_epochs, kind.patience * trainer.schedule.period, length, 0 if n_refined else trainer.n_numbers
+        options.n_epochs, kind.patience * trainer.schedule.period, length, 0 if sampled else trainer.n_numbers
     )
+    epochs = max(epochs, POLISHED) if auto and sampled else epochs
     with live_line("fit", length * epochs, enabled=options.verbose) as show:
         with learner(trainer, rows, weights, options.engine) as one_pass:
             for epoch in range(epochs):
@@ -41,14 +45,10 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
                     show(epoch * length + done, checks[-1] if checks else None)
                 if epoch == 0 and epochs > 1:
                     trainer.end_pass()
+                if sampled and epoch + 1 < epochs and _refine_on(trainer, rows, weights, sampled):
+                    sampled = 0
         trainer.flush()
-        refined = options.n_epochs == "auto" and n_refined > 0
-        if refined:
-            every, shares = repeated(rows, weights)
-            if n_refined < len(every):
-                chosen = np.sort(trainer.rng.choice(len(every), n_refined, replace=False))
-                every, shares = every[chosen], None if shares is None else shares[chosen]
-            refined = trainer.refine(every.astype(np.float64), shares)
+        refined = refines_all and _refine_on(trainer, rows, weights, length)
         show(length * epochs, trainer.current())
     if len(rows) < trainer.n_components:
         warn_of_few_rows(len(rows), trainer.n_components)
@@ -56,3 +56,14 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
         warn_of_few_samples(trainer, epochs, length)
     if not refined:
         warn_of_damped_rows(trainer)
+
+
+def _refine_on(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, count: int) -> bool:
+    """Refine the model on so many of the rows, drawn at random; return whether that was possible."""
+    if not (trainer.refinable and trainer.annealed):
+        return False
+    every, shares = repeated(rows, weights)
+    if count < len(every):
+        chosen = np.sort(trainer.rng.choice(len(every), count, replace=False))
+        every, shares = every[chosen], None if shares is None else shares[chosen]
+    return trainer.refine(every.astype(np.float64), shares)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.passes import rows_to_refine
+from streamgmm.core.passes import can_refine_all
 from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring import Monitor, Reference
 from streamgmm.monitoring.gaps import fill_gaps
@@ -38,7 +38,7 @@ def can_refine(trainer: Trainer, n_rows: int) -> bool:
         Rows of the source.
     """
     numbers = n_rows * trainer.n_features
-    small = numbers <= MOST_NUMBERS and rows_to_refine(n_rows, trainer.n_numbers) > 0
+    small = numbers <= MOST_NUMBERS and can_refine_all(n_rows, trainer.n_numbers)
     return small and trainer.settings.scale == "auto" and trainer.annealed
 
 

@@ -29,6 +29,7 @@ FRESH_COUNT = 10.0  # largest count of components that must learn a new feature
 POOLED = 20.0  # samples from which a component's own variances tell more than those of all components, while it grows
 FEWEST = 5.0  # samples that a component's mean counts like at least, when its answers allow for its uncertainty
 PERIOD_PER_COMPONENT = 2.5  # samples: few enough that small data sets see the whole annealing in one pass
+NEVER = 2**62
 
 
 @dataclass
@@ -192,7 +193,8 @@ class Natural(Rule[NaturalState]):
         self._move_weights(state, age)
         if context.annealed:
             took = max(state.narrow_at - state.wide_at, context.schedule.period)
-            state.growth = min(1.0, self.growth + (1 - self.growth) * (age / (self.maturity * took)))
+            grown = min(1.0, self.growth + (1 - self.growth) * (age / (self.maturity * took)))
+            state.growth = max(state.growth, grown)  # refinement has set it to 1
             if context.samples >= state.next_restart:
                 moved = self._restart(state, parameters, context)
                 # rarer and rarer, so that restarts come to an end
@@ -248,7 +250,7 @@ class Natural(Rule[NaturalState]):
         state.moments.assign(fit.moments)
         state.weights[:], state.counts[:] = fit.parameters.weights, np.maximum(fit.masses, 1.0)
         state.prior.rows[:], state.prior.evidence[:] = fit.prior.rows, fit.masses
-        state.growth, state.hold = 1.0, False
+        state.growth, state.hold, state.next_restart = 1.0, False, NEVER  # EM has found out what each is needed for
         return True
 
     def on_new_features(self, state: NaturalState) -> None:
