@@ -141,3 +141,33 @@ def test_losses_follow_the_frame_into_refinement() -> None:
     once = StreamingGaussianMixture(4, n_epochs=3, random_state=0).fit(x).trainer_.current().max_component
     refined = StreamingGaussianMixture(4, n_epochs="auto", random_state=0).fit(x).trainer_.current().max_component
     assert refined == pytest.approx(once, abs=0.5)
+
+
+class TestGlitches:
+    """One wrong value, or one wrong row, of thousands."""
+
+    X = np.random.default_rng(0).permutation(
+        np.concatenate(
+            [np.random.default_rng(i).normal([6 * (i & 1), 3 * (i & 2), 2 * i], 1.0, (750, 3)) for i in range(4)]
+        )
+    )
+
+    @pytest.mark.parametrize("value", [-999.0, 3e4, 1e6, -2147483648.0, 1e12])
+    @pytest.mark.parametrize("place", [5, 1500])
+    @pytest.mark.parametrize("whole_row", [False, True])
+    @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+    def test_it_does_no_harm(self, value: float, place: int, whole_row: bool, learn: str) -> None:
+        """Wherever it is: in the first rows, too, from which scales are learned."""
+        spoilt = self.X.copy()
+        spoilt[place, : 3 if whole_row else 1] = value
+        model, clean = (getattr(StreamingGaussianMixture(8, random_state=0), learn)(x) for x in (spoilt, self.X))
+        assert abs(model.score(self.X) - clean.score(self.X)) < 0.03
+        detector = getattr(StreamingAnomalyDetector(StreamingGaussianMixture(8, random_state=0)), learn)(spoilt)
+        assert detector.predict(self.X[:1] + [[40.0, 0.0, 0.0]]) == [-1]
+
+    def test_values_that_are_not_lone_are_data(self) -> None:
+        """One sensor in a hundred rows is in another state, from the first rows on."""
+        x = self.X.copy()
+        x[::50, 0] += 500.0
+        model = StreamingGaussianMixture(8, random_state=0).partial_fit(x).partial_fit(x)
+        assert model.score_samples(x[::50]).min() > -100

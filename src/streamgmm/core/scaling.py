@@ -21,6 +21,8 @@ CORE, LEAST_DISTINCT = 0.4, 10  # share of the distinct values that are the core
 DOUBTFUL = 0.1  # share of values far from the core that may be data or a burst
 BLOCK = 128  # columns that are looked at together
 EXTREME = 1000.0  # times the interquartile range from the median: values farther away are ignored
+LONE, MANY_ENOUGH = 0.01, 100  # largest share of values that may be glitches, and values that it takes to tell
+GLITCH = 30.0  # deviations of the others from their mean: such values are ignored, too, if they are as few
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,19 @@ def _reaches(
     return middle, EXTREME * np.where(spread > 0, spread, np.inf)
 
 
+def _reach_of_core(ordered: npt.NDArray[Any], middle: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return how far from the median a few values of each column may be, judged by all others, (D,).
+
+    ``ordered`` (D, N) is as for ``_reaches``. Values that are missing make a column infinite.
+    """
+    few = int(LONE * ordered.shape[1])
+    if ordered.shape[1] < MANY_ENOUGH:
+        return np.full(len(ordered), np.inf)
+    core = ordered[:, few : ordered.shape[1] - few].astype(np.float64) - middle[:, None]
+    spread = np.sqrt(np.square(core).mean(1))
+    return np.where(spread > 0, GLITCH * spread, np.inf)
+
+
 def _varies(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Tell which columns may have different values; ``ordered`` (D, N) is as for ``_reaches``."""
     return np.isnan(ordered[:, -1]) | (ordered[:, 0] < ordered[:, -1])
@@ -111,10 +126,12 @@ class Block(NamedTuple):
         ordered = np.sort(some.T, axis=1)
         middle, reach = _reaches(some, ordered)
         last = _last_known(ordered)
+        usual = usual_of(ordered, last)
+        reach = np.minimum(reach, np.where(np.isnan(usual), _reach_of_core(ordered, middle), np.inf))
         highest = ordered[np.arange(len(ordered)), last]
         odd = np.flatnonzero((middle - ordered[:, 0] > reach) | (highest - middle > reach))
         far = np.abs(some[:, odd] - middle[odd]) > reach[odd]
-        return cls(columns, odd, far, usual_of(ordered, last))
+        return cls(columns, odd, far, usual)
 
     def known(self, rows: npt.NDArray[Any], absurd: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
         """Return the columns of rows with NaN in place of extreme values, and all over ``absurd`` rows (N,)."""

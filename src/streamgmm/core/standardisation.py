@@ -36,6 +36,7 @@ UNUSUAL = 0.3  # unusual values of a feature that the prior counts like: at leas
 HEAVY_TAILED = 0.05  # samples that it counts like for each unit of excess kurtosis: variances of heavy tails are noisy
 MANY_FRESH = 0.1  # share of new features from which components relearn all that connects features
 LOCKED = 1e30  # weight of the prior on a feature that has not varied
+EXTREME, ABSURD = 30.0, 1e-8  # [E20] of the kernel: deviations of the bound, and influence of rows that tell nothing
 
 
 def bounds_of_samples(rule: Rule[Any]) -> Bounds:
@@ -238,9 +239,10 @@ class Standardisation:
         """Iterate EM on rows that are all at hand; return whether the rule can."""
         if self._frame is None or not self.rule.refines:
             return False
-        varied = self._frame.varies
+        varied, absurd = self._frame.varies, self._absurd(main, rows)
+        counts = np.where(absurd, 0.0, 1.0 if counts is None else counts)
         # all rows are known: nothing needs to be doubted or clipped
-        self._follow(main, control, self._frame.measure(rows), varied)
+        self._follow(main, control, self._frame.measure(rows[~absurd]), varied)
         self._add_variance(main)
         samples = self._frame.samples_of_rows(rows)
         done = self.rule.refine(main.state, main.parameters, samples, counts, self._bounds)
@@ -248,6 +250,14 @@ class Standardisation:
         if done:
             control.restart_usage(main.parameters.weights)
         return done
+
+    def _absurd(self, main: Replica, rows: Rows) -> npt.NDArray[np.bool_]:
+        """[E20] Return which rows have so little influence that their values say nothing about the others, (N,)."""
+        assert self._frame is not None
+        p, (_, level, deviation, room, _) = main.parameters, main.typical_loss.tolist()
+        losses = p.kind.score(p, self._frame.samples_of_rows(rows).astype(p.dtype)).log_likelihood
+        bound = max(room, 1.0) * EXTREME * max(deviation, p.n_features**0.5)
+        return np.asarray(level - losses > bound / ABSURD**0.5)
 
     def _add_variance(self, main: Replica) -> None:
         """[E24] Set what is added to all variances: a share of those within components."""
@@ -265,7 +275,7 @@ class Standardisation:
         if self._frame is None or not isinstance(main.state, RegularisedState):
             return None
         samples = self._frame.samples_of_rows(rows).astype(main.parameters.dtype)
-        sheet = Sheet(samples, np.ones(len(rows)) if counts is None else np.asarray(counts, np.float64))
+        sheet = Sheet(samples, np.where(self._absurd(main, rows), 0.0, 1.0 if counts is None else counts))
         return cross_validated_losses(main.state, main.parameters, sheet, self._bounds, parts)
 
     def answer(self, main: Replica, context: Context) -> Parameters:

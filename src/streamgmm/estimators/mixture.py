@@ -93,8 +93,8 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
     n_epochs : int or "auto", default="auto"
         Passes of ``fit`` over its data. ``"auto"`` makes as many as the data need: hundreds for a hundred rows, up to
         ten for a hundred thousand, one for a million. If there are few rows, batch EM then refines the result
-        (``"natural"`` with ``scale="auto"``). Where features are correlated and a further pass follows, batch EM improves
-        the first pass on a sample of the rows; ``partial_fit`` does without.
+        (``"natural"`` with ``scale="auto"``). Where features are correlated and a further pass follows, batch EM
+        improves the first pass on a sample of the rows; ``partial_fit`` does without.
     shuffle : bool, default=True
         Whether each pass of ``fit`` takes the rows in random order. ``partial_fit`` keeps their order.
     n_jobs : int or None, default=None
