@@ -166,3 +166,36 @@ class TestOtherColumns:
         path.write_text(path.read_text().replace("50.0", "broken"))
         done = streamgmm("impute", str(sensors / "run"), str(path), "--bad-rows", "skip")
         assert [row[6] for row in csv.reader(done.stdout.splitlines())] == ["postcode", "01067", ""]
+
+    CODES = (
+        {"id": 9007199254740993, "postcode": "01067", "ok": True, "x": 3, "y": 6.5},
+        {"id": 2, "postcode": "10115", "ok": False, "x": 4, "y": None},
+        {"id": None, "postcode": "03131", "ok": True, "x": 5, "y": 10.5},
+    )
+
+    @pytest.mark.parametrize("suffix", [".csv", ".euro.csv", ".ndjson", ".parquet"])
+    def test_features_that_are_present_keep_their_form(self, tmp_path: Path, suffix: str) -> None:
+        """Large integers, codes with leading zeros, and booleans, of which a model may learn the numbers."""
+        names, path = list(self.CODES[0]), tmp_path / f"codes{suffix}"
+        x = np.random.default_rng(0).normal([5, 10_000, 0.5, 4, 8], 1, (400, 5))
+        np.savetxt(tmp_path / "past.csv", x, delimiter=",", header=",".join(names), comments="")
+        streamgmm("train", "past.csv", "--components", "2", "--out", "run", folder=tmp_path)
+        if suffix == ".parquet":
+            pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+            import pyarrow.parquet as pq
+
+            rows = [{**row, "postcode": int(row["postcode"])} for row in self.CODES]
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        elif suffix == ".ndjson":
+            path.write_text("".join(json.dumps(row) + "\n" for row in self.CODES))
+        else:
+            mark, point = (";", ",") if suffix == ".euro.csv" else (",", ".")
+            rows = [["" if v is None else str(v).replace(".", point) for v in row.values()] for row in self.CODES]
+            path.write_text("\n".join(mark.join(row) for row in [names, *rows]) + "\n")
+        done = streamgmm("impute", "run", path.name, folder=tmp_path)
+        first, second, third = list(csv.DictReader(done.stdout.splitlines()))
+        code = "1067" if suffix == ".parquet" else "01067"
+        assert first == {"id": "9007199254740993", "postcode": code, "ok": "True", "x": "3", "y": "6.5"}
+        assert [second[name] for name in ("id", "ok", "x")] == ["2", "False", "4"]
+        assert float(second["y"]) != 0
+        assert float(third["id"]) != 0

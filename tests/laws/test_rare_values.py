@@ -163,7 +163,7 @@ class TestGlitches:
         model, clean = (getattr(StreamingGaussianMixture(8, random_state=0), learn)(x) for x in (spoilt, self.X))
         assert abs(model.score(self.X) - clean.score(self.X)) < 0.03
         detector = getattr(StreamingAnomalyDetector(StreamingGaussianMixture(8, random_state=0)), learn)(spoilt)
-        assert detector.predict(self.X[:1] + [[40.0, 0.0, 0.0]]) == [-1]
+        assert detector.predict(self.X[:1] + np.array([40.0, 0.0, 0.0])) == [-1]
 
     def test_values_that_are_not_lone_are_data(self) -> None:
         """One sensor in a hundred rows is in another state, from the first rows on."""

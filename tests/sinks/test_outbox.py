@@ -225,3 +225,12 @@ def test_what_crashes_left_behind_is_removed(tmp_path: Path) -> None:
     with Outbox(tmp_path, [Memory()], pytest.fail):
         pass
     assert {path.name for path in tmp_path.iterdir()} == {ALERTS, DELIVERED, "other"}
+
+
+def test_a_run_that_fails_before_it_begins_leaves_no_files(tmp_path: Path) -> None:
+    with Outbox(tmp_path, [], print):
+        pass
+    assert not list(tmp_path.iterdir())
+    with Outbox(tmp_path, [], print):
+        (tmp_path / "model.safetensors").touch()
+    assert {path.name for path in tmp_path.iterdir()} == {ALERTS, DELIVERED, "model.safetensors"}

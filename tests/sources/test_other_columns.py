@@ -32,7 +32,7 @@ class TestKeptColumns:
     def test_only_on_request(self, tmp_path: Path) -> None:
         path = write(tmp_path, "x.csv", "a,name\n1,x\n2,y\n")
         assert [chunk.columns for chunk in open_source(path).chunks()] == [None]
-        assert kept(open_with(path, ReadOptions(others=True))) == {"a": None, "name": ["x", "y"]}
+        assert kept(open_with(path, ReadOptions(others=True))) == {"a": [1, 2], "name": ["x", "y"]}
 
     def test_first_rows_decide_what_a_column_of_text_is(self, tmp_path: Path) -> None:
         rows = ["a,count,level,code,key,mixed", *["1,5,2.5,007,12345678901234567890,NA"] * 1000, "1,,x,8,9,3"]
@@ -40,7 +40,7 @@ class TestKeptColumns:
         source.expect(["a"], 1)
         found = {name: values and (values[0], values[-1]) for name, values in kept(source).items()}
         assert found == {
-            "a": None,
+            "a": (1, 1),
             "count": (5, None),
             "level": (2.5, "x"),
             "code": ("007", "8"),
@@ -55,7 +55,7 @@ class TestKeptColumns:
         source.expect(["a"], 1)
         with pytest.warns(DataWarning, match="some rows of x.ndjson have 'late', which the first rows lack"):
             found = kept(source)
-        assert found == {"a": None, "s": ["x"] * 1000 + [None]}
+        assert found == {"a": [1] * 1000 + [2], "s": ["x"] * 1000 + [None]}
 
     def test_arrays_have_none(self, tmp_path: Path) -> None:
         path = write(tmp_path, "x.ndjson", "[1, 2]\n[3, 4]\n")
@@ -66,7 +66,7 @@ class TestKeptColumns:
         write(tmp_path, "2.csv", "new,a,s\nn,2,y\n")
         assert kept(open_with(str(tmp_path), ReadOptions(others=True))) == {
             "s": ["x", "y"],
-            "a": None,
+            "a": [1, 2],
             "t": ["u", None],
         }
 

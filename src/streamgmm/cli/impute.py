@@ -33,8 +33,8 @@ def impute(
 ) -> None:
     """Fill in missing values, from the rest of each row.
 
-    All values that are present are kept, and so are ids and columns that the model does not know, such as text, dates
-    and booleans.
+    All values that are present are kept, and so are ids and columns that the model does not know, such as text and
+    dates. CSV and NDJSON keep their form, too (12, true); in other formats, features become numbers.
 
     Examples:
 
@@ -76,7 +76,7 @@ def impute(
         live_line("impute", opened.n_rows, enabled=False if console.quiet else None) as show,
         console.warnings_as_lines(),
     ):
-        for found in impute_rows(saved, opened, report):
+        for found in impute_rows(saved, opened, report, numbers=form not in ("csv", "ndjson")):
             if id_column is not None and id_column not in found and "id" in found:
                 found = {id_column if name == "id" else name: values for name, values in found.items()}
             write(found)

@@ -15,7 +15,9 @@ from streamgmm.sources import Chunk, Source, drop_unfit, read_source, select_col
 from streamgmm.storage import SavedModel
 
 
-def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: None) -> Iterator[Columns]:
+def impute_rows(
+    saved: SavedModel, source: Source, report: Report = lambda bad: None, *, numbers: bool = False
+) -> Iterator[Columns]:
     """Yield, for each chunk, the columns of the source; features of the model have no missing values any more.
 
     Values that are not missing stay as they are. So do all other columns, in their order, if the source names its
@@ -29,6 +31,8 @@ def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: 
         Where rows come from.
     report : callable
         Called with the rows that were skipped in each chunk.
+    numbers : bool, default=False
+        Whether all features become floats. Otherwise values that are present stay what they are in text (12, true).
     """
     if saved.scaling is not None:
         raise StreamGMMError("models of runs with scaled rows cannot fill in values; train again on raw rows.")
@@ -41,14 +45,14 @@ def impute_rows(saved: SavedModel, source: Source, report: Report = lambda bad: 
         report(chunk.bad)
         if len(chunk.rows):
             empty = False
-            yield _filled_columns(saved, source, chunk)
+            yield _filled_columns(saved, source, chunk, numbers)
         source.commit(chunk.position)
     if empty:
         names = source.heading or list(source.column_types) or _names(saved, source, mixture.n_features)
         yield {name: np.empty(0) for name in names}
 
 
-def _filled_columns(saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
+def _filled_columns(saved: SavedModel, source: Source, chunk: Chunk, numbers: bool) -> Columns:
     rows: npt.NDArray[Any] = chunk.rows
     if rows.dtype == np.uint8:
         rows = rows * source.factor
@@ -59,10 +63,23 @@ def _filled_columns(saved: SavedModel, source: Source, chunk: Chunk) -> Columns:
         raise SourceError(f"rows of {source.name} have {own.shape[1]} features; the model has {width}.")
     gaps = np.isnan(own)
     filled[:, chosen] = np.where(gaps, saved.trainer.mixture.impute(own), own)
-    features = dict(zip(_names(saved, source, rows.shape[1]), filled.T, strict=True))
-    if chunk.columns is not None:
-        return {name: features[name] if values is None else values for name, values in chunk.columns.items()}
+    names, stored = _names(saved, source, rows.shape[1]), chunk.columns or {}
+    features = dict(zip(names, filled.T, strict=True))
+    if stored and not numbers:
+        missing = dict(zip(names, np.isnan(rows).T, strict=True))
+        features = {name: _as_stored(stored[name], values, missing[name]) for name, values in features.items()}
+    if stored:
+        return {
+            name: features[name] if values is None or name in features else values for name, values in stored.items()
+        }
     return features if chunk.ids is None else {"id": np.array(chunk.ids, dtype=object), **features}
+
+
+def _as_stored(
+    stored: npt.NDArray[Any] | None, filled: npt.NDArray[Any], missing: npt.NDArray[np.bool_]
+) -> npt.NDArray[Any]:
+    """Return a column with filled gaps, in which all other values are as they are stored."""
+    return filled if stored is None else np.where(missing, filled.astype(object), stored)
 
 
 def _names(saved: SavedModel, source: Source, width: int) -> list[str]:

@@ -104,9 +104,9 @@ class TableColumns:
         """
         if self.everything is None:
             return None
-        features = set(self.features)
+        floats = {name for name in self.features if not _is_whole(batch.column(name).type)}
         return {
-            n: None if n in features else np.fromiter(_values(batch.column(n)), object, len(batch))
+            n: None if n in floats else np.fromiter(_values(batch.column(n)), object, len(batch))
             for n in self.everything
         }
 
@@ -216,6 +216,11 @@ def choose_columns(source: str, schema: Any, options: ReadOptions) -> TableColum
     once = Counter(names)
     everything = {n: t for n, t in types.items() if once[n] == 1} if options.others and vector is None else None
     return TableColumns(source, features, vector, types.get(key), options, left_out, everything)
+
+
+def _is_whole(kind: Any) -> bool:
+    """Return whether a type holds integers or booleans."""
+    return str(kind).startswith(("int", "uint", "bool"))
 
 
 def _is_numeric(kind: Any, *, plain: bool = False) -> bool:

@@ -54,8 +54,8 @@ class Chunk(NamedTuple):
     ids : tuple or None, default=None
         The id of each row, if the source has ids.
     columns : dict or None, default=None
-        All columns by name, in the order of the source: None for a feature, an array of values as they are stored for
-        any other. Only sources that name columns have it, and only if ``ReadOptions.others`` asks for it.
+        All columns by name, in the order of the source: values as they are stored, or None for a feature that is stored
+        as numbers. Only sources that name columns have it, and only if ``ReadOptions.others`` asks for it.
     """
 
     rows: npt.NDArray[Any]

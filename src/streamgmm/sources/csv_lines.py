@@ -59,7 +59,7 @@ class CsvParser(LineParser):
         self._has_booleans = False  # whether some fields were true or false so far
         self._blank: set[int] = set()  # places of columns without names and values: lines may end with a separator
         self._names: list[str] = []  # of all columns, each only once
-        self._readers: dict[int, Reader] = {}  # of columns that are not features, by their place
+        self._readers: dict[int, Reader] = {}  # by their place
 
     def expect(self, names: list[str] | None, width: int) -> None:
         self._model_features = names
@@ -222,11 +222,8 @@ class CsvParser(LineParser):
     def all_columns(self, lines: list[bytes]) -> Columns | None:
         if self.heading is None:
             return None
-        rows, columns, features = [self._split(line) for line in lines], Columns(), set(self._places)
+        rows, columns = [self._split(line) for line in lines], Columns()
         for place, name in enumerate(self._names):
-            if place in features:
-                columns[name] = None
-                continue
             fields = [row[place] if place < len(row) else "" for row in rows]
             if place not in self._readers:
                 known = [self._number(field) for field in fields]

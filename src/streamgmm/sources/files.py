@@ -111,7 +111,7 @@ class FilesSource(SeekableSource):
         self._names = self._names or list(chunk.columns)
         empty, features = np.full(len(chunk.rows), None, object), set(self.feature_names or ())
         found = {name: chunk.columns.get(name) for name in self._names}
-        return {n: None if n in features else empty if values is None else values for n, values in found.items()}
+        return {n: empty if values is None and n not in features else values for n, values in found.items()}
 
     def row_bytes(self) -> int:
         return self._child(0).row_bytes()

@@ -89,10 +89,7 @@ class JsonParser(LineParser):
         known = dict.fromkeys([*self._all_names, *self.feature_names])
         if others := sorted({name for value in objects for name in value} - known.keys()):
             self._warn_of_others(others)
-        features = set(self.feature_names)
-        return {
-            n: None if n in features else np.fromiter((o.get(n) for o in objects), object, len(objects)) for n in known
-        }
+        return {name: np.fromiter((o.get(name) for o in objects), object, len(objects)) for name in known}
 
     def load(self, line: bytes) -> Any:
         """Return the value of a line; raise ``LineError`` if it is not JSON.

@@ -64,7 +64,7 @@ class Outbox:
         self, folder: Path, targets: Sequence[Target], tell: Tell, *, length: int | None = None, kept: int = KEPT
     ) -> None:
         _check(folder, targets)
-        self._path, self._lock = folder / DELIVERED, Lock()
+        self._folder, self._path, self._lock = folder, folder / DELIVERED, Lock()
         remove_torn(self._path)
         self._log = AlertLog(folder, length, kept)
         try:
@@ -157,7 +157,10 @@ class Outbox:
         return all(d.done for d in self._deliveries)
 
     def close(self) -> None:
-        """Stop delivering. What waits is delivered by the next outbox of this folder."""
+        """Stop delivering. What waits is delivered by the next outbox of this folder.
+
+        A folder that holds no alert, and nothing else, becomes empty again: the run has failed before it began.
+        """
         for delivery in self._deliveries:
             delivery.stop()
         self._log.wake()
@@ -169,6 +172,9 @@ class Outbox:
             self._save()
         finally:
             self._log.close()
+        if not self._log.length and {path.name for path in self._folder.iterdir()} <= {ALERTS, DELIVERED}:
+            for name in (ALERTS, DELIVERED):
+                (self._folder / name).unlink(missing_ok=True)
 
     def _raise_if_gone(self) -> None:
         for delivery in self._deliveries:
