@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -9,11 +10,13 @@ import subprocess
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from streamgmm import StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.cli import app
 from streamgmm.monitoring import StrangestRows
 from streamgmm.monitoring.strangest import MAX_AGE
 from streamgmm.storage import load_model
@@ -332,3 +335,32 @@ def test_a_run_is_never_without_its_model(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("streamgmm.storage.run_folder.os.replace", watched)
     run("train", source, "--out", tmp_path / "run", "--resume", "--passes", 3)
     assert StreamingGaussianMixture.load(tmp_path / "run" / PREVIOUS).n_samples_seen_ == 500
+
+
+def test_errors_of_the_system_name_the_place_and_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary files have names that nobody knows."""
+    said: list[str] = []
+    monkeypatch.setattr("streamgmm.cli.console.complain", said.append)
+    for problem in (
+        PermissionError(errno.EACCES, "Permission denied", "out/.x.csv.15605"),
+        PermissionError(errno.EACCES, "Permission denied", "x.csv"),
+        OSError(errno.ENOSPC, "No space left on device", "run/.model.safetensors.0a1b"),
+        FileNotFoundError(errno.ENOENT, "No such file or directory", "gone/y.csv"),
+    ):
+        monkeypatch.setattr("streamgmm.cli.app.app", Mock(side_effect=problem))
+        assert app.run() == 1
+    assert said == [
+        "no permission for out. Choose another place, or change its permissions.",
+        "no permission for x.csv. Choose another place, or change its permissions.",
+        "there is no space left for run. Free some, or choose another place.",
+        "gone/y.csv: no such file or directory.",
+    ]
+
+
+def test_a_pipe_that_is_shorter_than_what_was_learned_says_so(tmp_path: Path) -> None:
+    lines = "".join(f"{i % 7},{i % 5}\n" for i in range(3000))
+    command = [*COMMAND, "train", "-", "--components", "2", "--out", str(tmp_path / "run")]
+    subprocess.run(command, input=lines, text=True, check=True)
+    again = subprocess.run([*command, "--resume"], input=lines[:2000], capture_output=True, text=True, check=True)
+    words = " ".join(again.stderr.split())
+    assert "standard input has only 500 of the 3,000 rows that were read before: nothing is new." in words

@@ -151,7 +151,7 @@ class TestAlerts:
         options = ["--out", "run", "--no-follow", "--id", "time", "--components", "4", "--max-p", "1e-6"]
         done = streamgmm("watch", "log.csv", *options, "--only-anomalies", folder=tmp_path)
         assert [a["row"] for a in parsed(done.stdout)] == [3000 + row for row in FAULTS]
-        assert "judging rows from now on" in done.words
+        assert "annealing has finished: rows are judged from row " in done.words
 
     def test_too_short_to_judge(self, tmp_path: Path) -> None:
         write(tmp_path / "log.csv", readings(60, 0))

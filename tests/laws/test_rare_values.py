@@ -171,3 +171,30 @@ class TestGlitches:
         x[::50, 0] += 500.0
         model = StreamingGaussianMixture(8, random_state=0).partial_fit(x).partial_fit(x)
         assert model.score_samples(x[::50]).min() > -100
+
+
+class TestFeaturesWithoutAnyValue:
+    @pytest.mark.parametrize("kind", ["diag", "full", "low_rank"])
+    @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+    def test_their_values_count_as_missing(self, kind: str, learn: str) -> None:
+        x = np.column_stack([clusters(2000), np.full(2000, np.nan)])
+        model = StreamingGaussianMixture(4, covariance_type=kind, allow_nan=True, random_state=0)
+        getattr(model, learn)(x)
+        later = x[:50].copy()
+        later[:, 6] = 1e6
+        np.testing.assert_array_equal(model.score_samples(later), model.score_samples(x[:50]))
+        np.testing.assert_array_equal(model.predict_proba(later), model.predict_proba(x[:50]))
+        assert {reason.feature for reasons in model.explain(later, most=3) for reason in reasons} <= set(range(6))
+        later[:, 0] = np.nan
+        filled = model.impute(later)
+        assert (filled[:, 6] == 1e6).all()
+        assert np.isnan(model.impute(x[:50])[:, 6]).all()  # rather than a number that nobody has measured
+        np.testing.assert_allclose(filled[:, :6], model.impute(np.where(later == 1e6, np.nan, later))[:, :6])
+        drawn, _ = model.sample(5)
+        assert np.isnan(drawn).all(0).tolist() == [False] * 6 + [True]
+        assert np.isinf(model.mixture_.copy().constants).tolist() == [False] * 6 + [True]
+        with pytest.raises(ValueError, match=r"no value of feature 6 was learned|not supported by to_onnx"):
+            model.mixture_.to_onnx()
+        for _ in range(5):
+            model.partial_fit(np.column_stack([clusters(2000), np.random.default_rng(1).normal(50, 2, 2000)]))
+        assert model.weights_ @ model.means_[:, 6] == pytest.approx(50, abs=1)

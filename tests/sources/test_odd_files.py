@@ -165,6 +165,17 @@ class TestDamage:
             assert all_rows(open_source(str(tmp_path / "x.ndjson"))) == [[1, 2]] * 4
         assert all_rows(open_source(str(tmp_path / "x.ndjson"), columns=["b"])) == [[2]] * 4
 
+    def test_points_beside_decimal_commas_may_separate_thousands(self, tmp_path: Path) -> None:
+        (tmp_path / "x.csv").write_text("a;b\n1.243;2,38\n960;5,69\n")
+        with pytest.warns(DataWarning) as told:
+            assert all_rows(open_source(str(tmp_path / "x.csv"))) == [[1.243, 2.38], [960, 5.69]]
+        assert any("1.243 is not a thousand" in str(warning.message) for warning in told)
+
+    def test_spaces_around_what_is_missing(self, tmp_path: Path) -> None:
+        (tmp_path / "x.csv").write_text("a,b\n1, NA\n2, 5\n3, \n")
+        rows = all_rows(open_source(str(tmp_path / "x.csv"), missing=True))
+        np.testing.assert_array_equal(rows, [[1, np.nan], [2, 5], [3, np.nan]])
+
     def test_half_of_packed_arrays(self, tmp_path: Path) -> None:
         np.savez_compressed(tmp_path / "x.npz", x=np.random.default_rng(0).random((500, 4)))
         raw = bytearray((tmp_path / "x.npz").read_bytes())

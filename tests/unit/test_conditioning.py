@@ -159,3 +159,11 @@ def test_each_feature_is_judged_by_the_others(kind: str) -> None:
             assert reason.expected == pytest.approx(expected, rel=1e-7, abs=1e-9)
             spread = float(weights @ (c[:, place, place] + (means[:, place] - expected) ** 2))
             assert reason.high - reason.expected == pytest.approx(2.5758293 * spread**0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("features", [[0, 0], [2], [-1]])
+def test_marginals_of_features_that_do_not_exist_or_repeat_are_refused(features: list[int]) -> None:
+    """A copy of a feature would count as independent of it."""
+    m = Mixture.from_parameters([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    with pytest.raises(ValueError, match="expected different numbers from 0 to 1"):
+        m.marginal(features)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -73,12 +76,25 @@ def run() -> int:
     except OSError as problem:
         if console.debug:
             raise
-        return _fail(str(problem))
+        return _fail(_reason(problem))
     except MissingExtraError as problem:
         if console.debug:
             raise
         return _fail(str(problem))
     return 0
+
+
+def _reason(problem: OSError) -> str:
+    """Return what went wrong with which file or folder, and what to do."""
+    if problem.filename is None or problem.strerror is None:
+        return str(problem)
+    path = Path(os.fsdecode(problem.filename))
+    path = path.parent if path.name.startswith(".") else path  # of temporary files, which nobody knows
+    if isinstance(problem, PermissionError):
+        return f"no permission for {path}. Choose another place, or change its permissions."
+    if problem.errno == errno.ENOSPC:
+        return f"there is no space left for {path}. Free some, or choose another place."
+    return f"{path}: {problem.strerror.lower()}."
 
 
 def _fail(message: str) -> int:

@@ -43,7 +43,7 @@ def impute(
       cat today.ndjson | streamgmm impute run - --json
     """
     from streamgmm.progress import live_line
-    from streamgmm.runs.impute import impute_rows
+    from streamgmm.runs.impute import impute_rows, unknown_features
     from streamgmm.sinks import open_sink
     from streamgmm.sources import BadRow, ReadOptions, open_with
     from streamgmm.storage import load_model
@@ -85,5 +85,7 @@ def impute(
             show(done, None)
     if path is not None:
         console.say(f"{console.count(done, 'row')} completed into {path}.")
+    for name in unknown_features(saved):
+        console.say(f"no value of {name!r} was learned, so its gaps stay.")
     console.say_left_out([name for name in opened.left_out if name not in names], saved.feature_names)
     console.say_bad_rows(first_bad, skipped)

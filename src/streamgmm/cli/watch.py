@@ -207,7 +207,8 @@ def watch(
                     first = False
                 if not said and watcher.state.judged:
                     said = True
-                    console.say(f"judging rows from now on, after {console.count(run.progress.samples, 'sample')}")
+                    before = run.progress.samples - watcher.state.judged
+                    console.say(f"annealing has finished: rows are judged from row {before:,} on")
                 show(status.samples, status.check)
         if not outbox.drain(0.0 if stopped() else DRAIN_SECONDS):
             for name, waiting in outbox.waiting:

@@ -57,6 +57,8 @@ class Explainer:
         Numbers of the features that never varied.
     differing : callable
         Tells where rows (N, D) of bytes times a factor, or of floats, differ in these features.
+    unknown : array of int
+        Numbers of the features of which no value was learned: they explain nothing.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class Explainer:
         parameters: Parameters,
         constant: npt.NDArray[np.int64],
         differing: Callable[[Numbers, float], npt.NDArray[np.bool_]],
+        unknown: npt.NDArray[np.int64],
     ) -> None:
-        self._parameters, self._constant, self._differing = parameters, constant, differing
+        self._parameters, self._constant, self._differing, self._unknown = parameters, constant, differing, unknown
         self._independent: Independent | None = None
         p, kind = parameters, parameters.kind
         if not kind.couples_features:
@@ -77,13 +80,14 @@ class Explainer:
         self, x: npt.ArrayLike, names: Sequence[str] | None = None, most: int | None = None
     ) -> list[list[Reason]]:
         """Return, for each row, the features that make it strange; see `Mixture.explain`."""
-        rows, width = np.asarray(x, dtype=np.float64), self._parameters.n_features
+        rows, width = np.array(x, dtype=np.float64), self._parameters.n_features
         if rows.ndim != 2 or rows.shape[1] != width:
             raise ValueError(f"samples have shape {rows.shape}; expected (samples, {width}).")
         if names is not None and len(names) != width:
             raise ValueError(f"there are {len(names)} names of features; expected {width}.")
         if most is not None and most < 0:
             raise ValueError(f"most is {most}; expected a number of features, or None for all.")
+        rows[:, self._unknown] = np.nan
         if self._independent is not None:
             expected = expect_from_others(rows, self._independent)
         else:

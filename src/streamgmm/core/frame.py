@@ -106,8 +106,9 @@ class Frame:
 
     @property
     def constants(self) -> Numbers:
-        """The only value that a feature has had so far; NaN for features that vary: (D,)."""
-        return np.where(self.varies, np.nan, self.values[3].astype(np.float64))
+        """The only value that a feature has had so far, NaN for features that vary, inf for those without any: (D,)."""
+        known = np.where(self.varies, np.nan, self.values[3].astype(np.float64))
+        return np.where(self.count == 0, np.inf, known)
 
     @property
     def unusual_share(self) -> Numbers:

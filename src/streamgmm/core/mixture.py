@@ -35,7 +35,8 @@ class Mixture(MixtureView):
         Parameters to copy.
     constants : array-like of shape (D,) or None, default=None
         The value of each feature that never varied, and NaN for all others. Such a feature adds nothing to a
-        log-likelihood, but a row with another value loses a million nats: it is stranger than any other.
+        log-likelihood, but a row with another value loses a million nats: it is stranger than any other. Infinity
+        stands for a feature of which no value was learned: it counts as missing in every row.
 
     Examples
     --------
@@ -49,11 +50,6 @@ class Mixture(MixtureView):
     def __init__(self, parameters: Parameters, constants: npt.ArrayLike | None = None) -> None:
         self._parameters = parameters.copy()
         self._take_constants(constants)
-
-    def _take_constants(self, constants: npt.ArrayLike | None) -> None:
-        values = np.full(self.n_features, np.nan) if constants is None else np.asarray(constants, np.float64)
-        self._constant = np.flatnonzero(~np.isnan(values))
-        self._constants = values[self._constant]
 
     @classmethod
     def view(cls, parameters: Parameters, constants: npt.ArrayLike | None = None) -> Mixture:
@@ -166,6 +162,10 @@ class Mixture(MixtureView):
         own = self._parameters
         weights = np.log(np.maximum(own.weights, np.finfo(np.float64).tiny))
         means, scales = own.means.astype(np.float64), own["scales"].astype(np.float64)
+        if len(self._unknown):
+            raise ValueError(
+                f"no value of feature {self._unknown[0]} was learned; select the others by marginal first."
+            )
         density = Density(weights, means, scales, own.dtype, self.constants, NEVER_SEEN)
         notes = {"feature_names": None if feature_names is None else [str(name) for name in feature_names]}
         return onnx_model(density, threshold, own.dtype if dtype is None else dtype, notes)
@@ -187,7 +187,7 @@ class Mixture(MixtureView):
         factor : float, default=1.0
             Bytes are read as they are, times this.
         """
-        found = self._parameters.kind.score(self._parameters, x, factor)
+        found = self._parameters.kind.score(self._parameters, self._without_unknown(x), factor)
         if len(self._constant):
             lost = NEVER_SEEN * self._differing(x, factor).sum(1)
             found = found._replace(log_likelihood=found.log_likelihood - lost, max_component=found.max_component - lost)
@@ -203,17 +203,9 @@ class Mixture(MixtureView):
         gaps : bool, default=False
             Whether NaN may mark a feature that the row does not have.
         """
-        if len(self._constant):
+        if len(self._constant) or len(self._unknown):
             return None
         return self._parameters.kind.score_row(self._parameters, row, gaps)
-
-    def _differing(self, x: npt.ArrayLike, factor: float) -> npt.NDArray[np.bool_]:
-        """Tell where rows differ in features that never varied: (N, number of such features)."""
-        values = np.asarray(x)[:, self._constant]
-        if values.dtype == np.uint8:
-            values = values * self._parameters.dtype.type(factor)
-        values = values.astype(self._parameters.dtype)
-        return np.asarray((values != self._constants.astype(self._parameters.dtype)) & (values == values))
 
     def log_prob(self, x: npt.ArrayLike) -> FloatArray:
         """[E3] Return the exact log-likelihood of each row: (N,).
@@ -255,7 +247,7 @@ class Mixture(MixtureView):
         x : array-like of shape (N, D)
             Rows; NaN marks features that a row does not have.
         """
-        return self._parameters.kind.component_scores(self._parameters, x)
+        return self._parameters.kind.component_scores(self._parameters, self._without_unknown(x))
 
     def responsibilities(self, x: npt.ArrayLike) -> FloatArray:
         """Return the probability of each component given each row; rows sum to one: (N, K).
@@ -296,7 +288,7 @@ class Mixture(MixtureView):
 
     def explainer(self) -> Explainer:
         """Return what explains rows one after another, faster than ``explain`` does, as long as nothing changes."""
-        return Explainer(self._parameters, self._constant, self._differing)
+        return Explainer(self._parameters, self._constant, self._differing, self._unknown)
 
     def marginal(self, features: Sequence[int]) -> Mixture:
         """Return the mixture of some features alone.
@@ -306,7 +298,10 @@ class Mixture(MixtureView):
         features : sequence of int
             Numbers of the features to keep, in this order.
         """
-        return Mixture.view(self._parameters.kind.marginal(self._parameters, features), self.constants[list(features)])
+        chosen = list(features)
+        if len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(self.n_features)):
+            raise ValueError(f"features are {chosen}; expected different numbers from 0 to {self.n_features - 1}.")
+        return Mixture.view(self._parameters.kind.marginal(self._parameters, chosen), self.constants[chosen])
 
     def condition(self, x: npt.ArrayLike) -> list[Mixture]:
         """[E42] Return, for each row, the mixture of the features that it lacks, given those that it has.
@@ -356,13 +351,14 @@ class Mixture(MixtureView):
         filled = impute(self._parameters, rows, n_draws, np.random.default_rng(rng))
         gaps = np.isnan(rows[:, self._constant])
         filled[..., self._constant] = np.where(gaps, self._constants, filled[..., self._constant])
+        filled[..., self._unknown] = np.asarray(x, np.float64)[:, self._unknown]
         return filled
 
     def _rows(self, x: npt.ArrayLike) -> FloatArray:
         rows = np.asarray(x, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.n_features:
             raise ValueError(f"samples have shape {rows.shape}; expected (samples, {self.n_features}).")
-        return rows
+        return np.asarray(self._without_unknown(rows))
 
     def sample(self, n: int, rng: np.random.Generator | int | None = None) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Draw samples (n, D), in random order, and return them with the component of each (n,).
@@ -392,5 +388,5 @@ class Mixture(MixtureView):
         """
         chosen = np.asarray(components, dtype=np.int64)
         drawn = self._parameters.kind.draw(self._parameters, chosen, np.random.default_rng(rng))
-        drawn[:, self._constant] = self._constants
+        drawn[:, self._constant], drawn[:, self._unknown] = self._constants, np.nan
         return drawn

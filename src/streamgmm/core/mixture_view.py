@@ -21,6 +21,7 @@ class MixtureView(ABC):
     _parameters: Parameters
     _constant: npt.NDArray[np.int64]  # features that never varied
     _constants: FloatArray  # their values
+    _unknown: npt.NDArray[np.int64]  # features of which no value was learned
 
     @property
     def covariance_type(self) -> str:
@@ -44,9 +45,9 @@ class MixtureView(ABC):
 
     @property
     def constants(self) -> FloatArray:
-        """The value of each feature that never varied, NaN for all others: (D,)."""
+        """The value of each feature that never varied, inf where no value was learned, NaN for all others: (D,)."""
         values = np.full(self.n_features, np.nan)
-        values[self._constant] = self._constants
+        values[self._constant], values[self._unknown] = self._constants, np.inf
         return values
 
     @property
@@ -89,6 +90,27 @@ class MixtureView(ABC):
         if not isinstance(kind := self._parameters.kind, LowRank):
             raise AttributeError(f"covariance_type={self.covariance_type!r} has no factors; 'low_rank' does.")
         return kind
+
+    def _take_constants(self, constants: npt.ArrayLike | None) -> None:
+        values = np.full(self.n_features, np.nan) if constants is None else np.asarray(constants, np.float64)
+        self._constant, self._unknown = np.flatnonzero(np.isfinite(values)), np.flatnonzero(np.isinf(values))
+        self._constants = values[self._constant]
+
+    def _without_unknown(self, x: npt.ArrayLike) -> npt.ArrayLike:
+        """Return rows (N, D) with gaps in place of all values of which nothing is known."""
+        if not len(self._unknown):
+            return x
+        rows = np.array(x, self._parameters.dtype)
+        rows[:, self._unknown] = np.nan
+        return rows
+
+    def _differing(self, x: npt.ArrayLike, factor: float) -> npt.NDArray[np.bool_]:
+        """Tell where rows differ in features that never varied: (N, number of such features)."""
+        values = np.asarray(x)[:, self._constant]
+        if values.dtype == np.uint8:
+            values = values * self._parameters.dtype.type(factor)
+        values = values.astype(self._parameters.dtype)
+        return np.asarray((values != self._constants.astype(self._parameters.dtype)) & (values == values))
 
 
 def _frozen(values: npt.ArrayLike) -> Any:

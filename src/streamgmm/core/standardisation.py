@@ -305,7 +305,7 @@ class Standardisation:
 
     @property
     def constants(self) -> npt.NDArray[np.float64] | None:
-        """The only value that a feature has had so far; NaN for features that vary: (D,)."""
+        """See `Frame.constants`; None if all features vary."""
         return None if self._frame is None or self._frame.varies.all() else self._frame.constants
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:

@@ -171,6 +171,8 @@ class FittedMixture:
             Number of samples.
         """
         check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples}; expected at least one sample.")
         return self.mixture_.sample(n_samples, np.random.default_rng(seed_of(self.random_state)))
 
     def impute(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.errors import DataWarning, Remedy
+from streamgmm.errors import DataWarning, Remedy, SourceError
 from streamgmm.sources import Source
 
 MOST_NAMED = 5
@@ -66,3 +66,23 @@ def warn_of_empty_features(source: Source, names: list[str] | None, empty: npt.N
         "it.",
         stacklevel=3,
     )
+
+
+def nothing_to_learn(name: str, missing: int, *, gaps: bool) -> SourceError:
+    """Return the error for a source without any row to learn from.
+
+    Parameters
+    ----------
+    name : str
+        Name of the source.
+    missing : int
+        Rows that were skipped because of missing values.
+    gaps : bool
+        Whether rows are learned from the features that they have.
+    """
+    if not missing:
+        return SourceError(f"{name} has no rows to learn from.")
+    if gaps:
+        return SourceError(f"{name} has no rows to learn from: none of its {missing:,} rows holds a number.")
+    message = f"{name} has no rows to learn from: each of its {missing:,} rows has missing values."
+    return SourceError(message, Remedy.ALLOW_MISSING, Remedy.CHOOSE_COLUMNS)

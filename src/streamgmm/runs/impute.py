@@ -52,6 +52,19 @@ def impute_rows(
         yield {name: np.empty(0) for name in names}
 
 
+def unknown_features(saved: SavedModel) -> list[str]:
+    """Return the names of features of which no value was learned.
+
+    Parameters
+    ----------
+    saved : SavedModel
+        The model.
+    """
+    mixture = saved.trainer.mixture
+    names = saved.feature_names or [f"x{i}" for i in range(mixture.n_features)]
+    return [name for name, value in zip(names, mixture.constants, strict=True) if np.isinf(value)]
+
+
 def _filled_columns(saved: SavedModel, source: Source, chunk: Chunk, numbers: bool) -> Columns:
     rows: npt.NDArray[Any] = chunk.rows
     if rows.dtype == np.uint8:
@@ -79,7 +92,7 @@ def _as_stored(
     stored: npt.NDArray[Any] | None, filled: npt.NDArray[Any], missing: npt.NDArray[np.bool_]
 ) -> npt.NDArray[Any]:
     """Return a column with filled gaps, in which all other values are as they are stored."""
-    return filled if stored is None else np.where(missing, filled.astype(object), stored)
+    return filled if stored is None else np.where(missing & ~np.isnan(filled), filled.astype(object), stored)
 
 
 def _names(saved: SavedModel, source: Source, width: int) -> list[str]:

@@ -16,12 +16,11 @@ from streamgmm.core.engine import Engine
 from streamgmm.core.scaling import Scaling, warn_of_scale
 from streamgmm.core.settings import DEFAULT_CAP, Settings
 from streamgmm.core.trainer import Trainer
-from streamgmm.errors import SourceError
 from streamgmm.monitoring import Monitor
 from streamgmm.monitoring.strangest import short_id
 from streamgmm.native import Steps
 from streamgmm.runs.absence import Absence
-from streamgmm.runs.column_warnings import warn_of_columns, warn_of_empty_features
+from streamgmm.runs.column_warnings import nothing_to_learn, warn_of_columns, warn_of_empty_features
 from streamgmm.runs.event_log import BAD_TOGETHER, EventLog, LearnedRows
 from streamgmm.runs.observer import Observer, as_floats
 from streamgmm.runs.options import RunOptions
@@ -197,14 +196,10 @@ class TrainingRun(SourceReader):
         return Status(self.progress.samples, self.progress.bad, check)
 
     def _end(self, before: int) -> None:
+        if self.progress.finished and (self.trainer is None or not self.trainer.n_samples):
+            raise nothing_to_learn(self.source.name, self.missing_rows, gaps=self.options.missing == "learn")
         if self.trainer is None:
-            if self.progress.finished:
-                raise SourceError(f"{self.source.name} has no rows to learn from.")
             return  # stopped so early that nothing was learned; the source still has everything
-        if self.progress.finished and not self.trainer.n_samples:
-            raise SourceError(
-                f"{self.source.name} has no rows to learn from: none of its {self.missing_rows} rows holds a number."
-            )
         if self.progress.finished:
             if self.watcher is not None:
                 self.watcher.finish(self.alert_name)

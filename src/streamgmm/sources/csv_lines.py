@@ -28,6 +28,8 @@ from streamgmm.sources.separators import decimal_point, find_separator
 from streamgmm.sources.text_columns import Reader, choose_reader, read_as_text
 
 FEW_LINES = 5  # which are parsed faster one by one
+COMMA_NUMBER = re.compile(rb"(?<![^;])\s*-?\d+,\d+\s*(?![^;\r\n])")
+GROUPED_NUMBER = re.compile(rb"(?<![^;])\s*-?\d{1,3}(?:\.\d{3})+(?:,\d*)?\s*(?![^;\r\n])")
 LONGEST_PLAIN = 100_000  # characters of a line that is split without asking how long its fields are
 BOOLEAN = re.compile(rb"(?<![^,]) *(?:([Tt]rue|TRUE)|[Ff]alse|FALSE) *(?![^,\r\n])")
 
@@ -50,7 +52,7 @@ class CsvParser(LineParser):
     def __init__(self, source: str, options: ReadOptions) -> None:
         super().__init__(source, options)
         self._model_features: list[str] | None = None
-        self._separator, self._warns_of_commas = ",", True
+        self._separator, self._warns_of_commas, self._warns_of_points = ",", True, True
         self._places: list[int] = []  # where the features are in a line
         self._id_place: int | None = None
         self._ignores_columns = options.columns is not None  # whether lines may have columns that are not used
@@ -122,6 +124,8 @@ class CsvParser(LineParser):
             if self._model_features is None and self.parse_many(lines) is None:
                 self._leave_out_text(lines)
             self._knows_numbers = True
+        if self._separator == ";" and self._warns_of_points:
+            self._warn_of_points(lines)
         if self._separator == ";" and self._warns_of_commas and any(b"," in line for line in lines):
             self._warns_of_commas = False
             message = (
@@ -149,6 +153,15 @@ class CsvParser(LineParser):
         self.feature_names = [n for i, n in zip(self._places, names, strict=True) if i not in unused]
         self._places = [i for i in self._places if i not in unused]
         self.width, self._ignores_columns = len(self._places), True
+
+    def _warn_of_points(self, lines: list[bytes]) -> None:
+        """Warn, once, of points that may separate thousands: some numbers have commas for decimal points."""
+        grouped = next((found for line in lines if (found := GROUPED_NUMBER.search(line))), None)
+        if grouped and any(map(COMMA_NUMBER.search, lines)):
+            self._warns_of_points = False
+            text = grouped.group().strip().decode()
+            message = f"points in numbers of {self.source} are read as decimal points, too: {text} is not a thousand."
+            warnings.warn(DataWarning(f"{message} Write numbers without separators of thousands."), stacklevel=2)
 
     def _is_heading(self, fields: list[str], numbers: list[str]) -> bool:
         """Return whether the first line names columns: something is not a number where a feature should be."""

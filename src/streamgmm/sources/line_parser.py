@@ -224,12 +224,13 @@ def parse_number(value: Any, column: object, *, missing: bool) -> float:
     missing : bool
         Whether the value may be missing; NaN is returned then.
     """
-    if missing and (value is None or (isinstance(value, str) and value in MISSING_VALUES)):
+    is_missing = value is None or (isinstance(value, str) and value.strip() in MISSING_VALUES)
+    if missing and is_missing:
         return nan
     if isinstance(value, list | dict):  # not quoted: it may be nested too deeply to print
         kind = "an array" if isinstance(value, list) else "an object"
         raise LineError(f"has {kind} in column {column}; expected a number", Remedy.CHOOSE_COLUMNS)
-    if value is None or (isinstance(value, str) and value in MISSING_VALUES):
+    if is_missing:
         raise LineError(f"has no number in column {column}", Remedy.ALLOW_MISSING, Remedy.CHOOSE_COLUMNS)
     if is_boolean(value):
         return float(BOOLEANS[value.strip()] if isinstance(value, str) else value)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
-from streamgmm.errors import SourceError
+from streamgmm.errors import DataWarning, SourceError
 from streamgmm.sources.base import Chunk, Position, ReadOptions, check_position, rows_per_chunk, start_row
 from streamgmm.sources.line_blocks import find_blocks
 from streamgmm.sources.line_parser import LineError, LineParser
@@ -74,7 +75,12 @@ class LineSource(SeekableSource):
             text.seek(int(start["byte"]))
             waiting = []
         else:
-            waiting = _skip(text, waiting, row - text.rows)
+            waiting, left = _skip(text, waiting, row - text.rows)
+            if left and isinstance(text, TextPipe):
+                message = (
+                    f"{self.name} has only {row - left:,} of the {row:,} rows that were read before: nothing is new."
+                )
+                warnings.warn(DataWarning(message), stacklevel=2)
         yield from self._parsed(text, waiting, row)
 
     def _parsed(
@@ -149,9 +155,9 @@ class LineSource(SeekableSource):
         return [] if is_heading else [line]
 
 
-def _skip(text: TextFile | TextPipe, waiting: list[bytes], count: int) -> list[bytes]:
-    """Skip ``count`` lines, waiting ones first; return the waiting lines that are left."""
+def _skip(text: TextFile | TextPipe, waiting: list[bytes], count: int) -> tuple[list[bytes], int]:
+    """Skip ``count`` lines, waiting ones first; return the waiting lines that are left, and how many are missing."""
     left = count - len(waiting)
     while left > 0 and (lines := text.take(min(left, LINES_PER_CHUNK))):
         left -= len(lines)
-    return waiting[max(0, count) :]
+    return waiting[max(0, count) :], max(0, left)

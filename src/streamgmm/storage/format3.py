@@ -50,7 +50,7 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 MOST_JOBS = 1024
 ROWS = ("pending.rows", "first.rows", "monitor.rows", "monitor.reservoir.rows")  # they may have gaps
 MOST_HASHED = 1 << 20  # bytes of a file
-CONSTANTS = "monitor.snapshot.constants"  # NaN where a feature varies
+CONSTANTS = "monitor.snapshot.constants"  # NaN where a feature varies, inf where no value is known
 USUAL = 3  # row of a frame that is NaN where no value is usual
 
 POSITIVE = number(least=1e-100)
@@ -263,7 +263,7 @@ def require_finite(tensors: Tensors, gaps: bool) -> None:
             continue
         fit = np.isfinite(tensor)
         if (gaps and name in ROWS) or name == CONSTANTS:
-            fit |= np.isnan(tensor)
+            fit |= np.isnan(tensor) | ((tensor == np.inf) & (name == CONSTANTS))
         elif name.rpartition(".")[2] == "frame" and tensor.ndim == 2 and len(tensor) > USUAL:
             fit[USUAL] |= np.isnan(tensor[USUAL])
         if name in ROWS and tensor.size and np.nanmax(np.abs(tensor), initial=0.0) > LIMITS[tensor.dtype]:
