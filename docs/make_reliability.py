@@ -70,9 +70,9 @@ PROMISES = """
   instead. Mosquitto and Redis are real servers. `make soak` repeats the outages with a minute each.
 - **Kernels.** `make sanitize` runs their tests and the laws under AddressSanitizer and UBSan for every vector width.
   `make valgrind` looks for reads of uninitialised memory.
-- **Threads.** Several threads may use one scikit-learn estimator. `partial_fit` and `save` take turns; `predict` and other questions
-  are answered by the model of one moment, before or after a `partial_fit` that is under way. Pickle an estimator
-  between two calls of `partial_fit`, not during one.
+- **Threads.** Several threads may use one scikit-learn estimator. `partial_fit` and `save` take turns; `predict` and
+  other questions are answered by the model of one moment, before or after a `partial_fit` that is under way. Pickle an
+  estimator between two calls of `partial_fit`, not during one.
 - **Processes.** A forked process, and one that got a pickled estimator, continues on its own.
 """
 

@@ -23,7 +23,7 @@ inline void sum_values(const Frame<T> &frame, const T *row, std::size_t d, std::
     auto get = [&](const T *from) { return load_some(from + d, count); };
     const V x = get(row), z = (x - get(frame.shift)) * get(frame.unit), most = get(frame.clip);
     const V none = {}, one = none + T(1), absurd = T(explained) * most;
-    const V finite = none + T(1e30);                              // sums of this stay finite
+    const V finite = none + T(1e30); // sums of this stay finite
     const auto watched = get(frame.active) != one;
     const auto known = chosen & (x == x) & ~(watched & ((z > absurd) | (z < -absurd)));
     const auto far = known & ((z >= most) | (z <= -most)), summed = known & (watched | ~far);
