@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -261,6 +261,61 @@ class TestRefinement:
         for name, values in whole.trainer.tensors().items():
             np.testing.assert_array_equal(cut.trainer.tensors()[name], values, err_msg=name)
         np.testing.assert_array_equal(cut.monitor.reference.scores, whole.monitor.reference.scores)
+
+
+class TestRefinementOnASample:
+    """Between the first pass and the second one, where features are correlated."""
+
+    SETTINGS: ClassVar[dict[str, Any]] = {"n_components": 3, "covariance_type": "full"}
+
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("streamgmm.core.passes.MOST_REFINED", 0)
+        monkeypatch.setattr("streamgmm.core.passes.LEAST_SAMPLED", 400)
+
+    def test_it_is_announced_and_learns_like_fit(self, tmp_path: Path) -> None:
+        rows = clusters(6000)
+        run, told = begin(tmp_path, rows, self.SETTINGS), list[int]()
+        for status in run.go():
+            told += [status.refining] if status.refining else []
+        assert told == [400]
+        assert not run.refined
+        fitted = StreamingGaussianMixture(**self.SETTINGS, random_state=0).fit(rows)
+        assert run.progress.samples == run.expected_samples == fitted.n_samples_seen_
+        assert abs(quality(run, rows) - fitted.score(rows)) < 0.05
+
+    @pytest.mark.parametrize(
+        ("settings", "options"),
+        [
+            ({"covariance_type": "diag"}, {"passes": 3}),
+            ({"rule": "sgd"}, {"passes": 3}),
+            ({}, {"passes": 3, "shuffle": "no"}),
+            ({}, {"passes": 1}),
+        ],
+    )
+    def test_not_otherwise(self, tmp_path: Path, settings: dict[str, Any], options: dict[str, Any]) -> None:
+        run = begin(tmp_path, clusters(6000), {**self.SETTINGS, **settings}, **options)
+        assert not any(status.refining for status in run.go())
+
+    @pytest.mark.parametrize("passes", ["auto", 2])
+    def test_a_run_that_is_cut_anywhere_ends_where_a_whole_one_does(self, tmp_path: Path, passes: int | str) -> None:
+        rows = clusters(3600)
+        whole = finish(begin(tmp_path / "whole", rows, self.SETTINGS, passes=passes))
+        cut, announced = begin(tmp_path / "cut", rows, self.SETTINGS, passes=passes), 0
+        while not cut.progress.finished:
+            steps = cut.go()
+            status = next(steps, None)
+            if status is not None and status.refining and (announced := announced + 1) > 1:
+                next(steps)  # the refinement; the first time, the run is cut before it
+            cut.save(log_event=False)
+            found = latest_checkpoint(tmp_path / "cut")
+            assert found is not None
+            cut = begin(tmp_path / "cut", rows, self.SETTINGS, passes=passes)
+            assert cut.resume(*found)
+        assert announced == 2
+        assert whole.trainer is not None
+        for name, values in whole.trainer.tensors().items():
+            np.testing.assert_array_equal(cut.trainer.tensors()[name], values, err_msg=name)
 
 
 def test_a_run_remembers_its_passes_and_its_seed(tmp_path: Path) -> None:

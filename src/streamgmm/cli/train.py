@@ -260,7 +260,8 @@ def train(
                         said = _say_order(run, known is not None)
                         write_settings(out, context, {**in_effect, "scale": run.scale})
                     if status.refining:
-                        console.say(f"refining the model by batch EM on all rows ({run.progress.pass_rows:,}) …")
+                        rows = "all rows" if status.refining == run.progress.pass_rows else "a sample of the rows"
+                        console.say(f"refining the model by batch EM on {rows} ({status.refining:,}) …")
                     show(status.samples, status.check)
                 if kept.changed and not said:  # nothing was new, but what follows is learned otherwise
                     run.save(log_event=False)

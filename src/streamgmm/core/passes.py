@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from streamgmm.core.settings import Settings
+
 PERIODS = 160  # between checks, that a training should last: enough to anneal, and to settle after that
 MOST_PASSES = 1000
 MOST_REFINED = 2e8  # rows × numbers of all components, for refinement by batch EM
@@ -36,6 +40,43 @@ def passes_for(n_epochs: int | str, period: int, length: int, n_numbers: int = 0
     return max(1, passes)
 
 
+class Plan(NamedTuple):
+    """Number of passes, and on how many rows, drawn at random, EM improves the model before further passes."""
+
+    passes: int
+    sampled: int
+
+
+def plan_passes(
+    n_epochs: int | str, settings: Settings, period: int, length: int, n_numbers: int, *, sample: bool = True
+) -> Plan:
+    """Return how to learn so many rows.
+
+    One pass after the other hardly leads full covariances out of a poor maximum; EM on a sample of the rows does.
+
+    Parameters
+    ----------
+    n_epochs : int or "auto"
+        Number of passes, if it is given.
+    settings : Settings
+        How to train.
+    period : int
+        Samples between two checks.
+    length : int
+        Number of rows.
+    n_numbers : int
+        Numbers in means and covariances.
+    sample : bool, default=True
+        Whether a sample can be drawn.
+    """
+    auto, period, sampled = n_epochs == "auto", settings.kind.patience * period, 0
+    coupled = settings.kind.couples_features and settings.refinable
+    if sample and coupled and not (auto and can_refine_all(length, n_numbers)):
+        sampled = rows_to_sample(length, n_numbers)
+    passes = passes_for(n_epochs, period, length, 0 if sampled else n_numbers)
+    return Plan(max(passes, POLISHED) if auto and sampled else passes, sampled)
+
+
 def can_refine_all(length: int, n_numbers: int) -> bool:
     """Return whether rows are few enough for batch EM on all of them.
 
@@ -59,5 +100,5 @@ def rows_to_sample(length: int, n_numbers: int) -> int:
     n_numbers : int
         Numbers in means and covariances.
     """
-    most = int(MOST_SAMPLED / n_numbers)
+    most = int(MOST_SAMPLED / max(1, n_numbers))
     return min(length, most, max(LEAST_SAMPLED, ROWS_PER_NUMBER * n_numbers)) if most >= n_numbers else 0

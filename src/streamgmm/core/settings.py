@@ -120,6 +120,12 @@ class Settings:
             rule = RULES[rule].with_rates(self.learning_rate_init, self.learning_rate_min)
         return rule if self.half_life is None else rule.with_half_life(self.half_life)
 
+    @property
+    def refinable(self) -> bool:
+        """Whether EM can refine the model once it is annealed: a rule that can learns raw data, and forgets none."""
+        rule = self.make_rule()
+        return self.scale == "auto" and rule.refines and rule.memory == inf
+
     def make_schedule(self, rule: Rule[Any], engine: Engine) -> Schedule:
         """Return the settings of the annealing."""
         widest = self.make_grid().widest if self.sigma_init is None else self.sigma_init

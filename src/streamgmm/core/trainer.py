@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -210,8 +209,8 @@ class Trainer(TrainingRows):
 
     @property
     def refinable(self) -> bool:
-        """Whether EM can refine the model once it is annealed: a rule that can learns raw data, and forgets none."""
-        return self._standard is not None and self.rule.refines and self.rule.memory == inf
+        """Whether EM can refine the model once it is annealed; see `Settings`."""
+        return self.settings.refinable
 
     def end_pass(self) -> list[Check]:
         """End a pass that another one follows: what the rule has gathered becomes the model.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.passes import POLISHED, can_refine_all, passes_for, rows_to_sample
+from streamgmm.core.passes import can_refine_all, plan_passes
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines.workers import ClusterEngine
 from streamgmm.estimators.passes import learner
@@ -28,16 +28,9 @@ class FitOptions(NamedTuple):
 def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, options: FitOptions) -> None:
     """Make all passes over rows, and refine the result on all or some of them; warn if it may not be relied on."""
     length = len(rows) if weights is None else len(Repeats(weights))
-    kind, auto = trainer.settings.kind, options.n_epochs == "auto"
-    refines_all = auto and can_refine_all(length, trainer.n_numbers)
-    # one pass after the other hardly leads full covariances out of a poor maximum: EM on a sample of the rows does
-    sampled = 0
-    if kind.couples_features and trainer.refinable and not refines_all:
-        sampled = rows_to_sample(length, trainer.n_numbers)
-    epochs = passes_for(
-        options.n_epochs, kind.patience * trainer.schedule.period, length, 0 if sampled else trainer.n_numbers
+    epochs, sampled = plan_passes(
+        options.n_epochs, trainer.settings, trainer.schedule.period, length, trainer.n_numbers
     )
-    epochs = max(epochs, POLISHED) if auto and sampled else epochs
     with live_line("fit", length * epochs, enabled=options.verbose) as show:
         with learner(trainer, rows, weights, options.engine) as one_pass:
             for epoch in range(epochs):
@@ -48,7 +41,8 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
                 if sampled and epoch + 1 < epochs and _refine_on(trainer, rows, weights, sampled):
                     sampled = 0
         trainer.flush()
-        refined = refines_all and _refine_on(trainer, rows, weights, length)
+        refined = options.n_epochs == "auto" and can_refine_all(length, trainer.n_numbers)
+        refined = refined and _refine_on(trainer, rows, weights, length)
         show(length * epochs, trainer.current())
     if len(rows) < trainer.n_components:
         warn_of_few_rows(len(rows), trainer.n_components)

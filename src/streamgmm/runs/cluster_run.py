@@ -127,6 +127,11 @@ class ClusterRun(TrainingRun):
 
     # Reading
 
+    @property
+    def _samples_passes(self) -> bool:
+        """Workers read the rows, so there is no sample of them here."""
+        return False
+
     def _chunks(self) -> Iterator[Any]:
         """Yield the first rows, which are learned here, and then rounds that workers have learned."""
         with ExitStack() as after:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.passes import passes_for
+from streamgmm.core.passes import Plan, plan_passes
 from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.monitoring import Monitor
 from streamgmm.runs.absence import Absence
 from streamgmm.runs.event_log import EventLog
+from streamgmm.runs.observer import as_floats
 from streamgmm.runs.options import RunOptions
 from streamgmm.runs.order import follows_change, in_order
 from streamgmm.runs.refinement import AllRows
@@ -50,7 +51,8 @@ class SourceReader(ABC):
     monitor: Monitor
     record: RunRecord
     _settings: Settings
-    _period: int  # samples between two checks, times the patience of the covariance kind
+    _period: int  # samples between two checks
+    _sample: npt.NDArray[Any] | None = None  # rows on which EM improves the model after the first pass
     _n_numbers: int = 0  # in means and covariances, as soon as the width of rows is known
     _log: EventLog
     _absence: Absence
@@ -84,13 +86,20 @@ class SourceReader(ABC):
         return None if rows is None or self.options.passes is None else rows * self._passes_over(rows)
 
     def _passes_over(self, rows: int) -> int:
-        if self.chooses_passes:
-            return passes_for("auto", self._period, rows, self._n_numbers)
-        return 1 if self.options.passes in ("auto", None) else int(self.options.passes or 1)
+        return self._plan(rows).passes
+
+    def _plan(self, rows: int) -> Plan:
+        """Return how many passes to make over so many rows, and how many of them EM takes after the first one."""
+        if not self.chooses_passes and self.options.passes in ("auto", None):
+            return Plan(1, 0)
+        settings = self._settings if self.trainer is None else self.trainer.settings
+        return plan_passes(
+            self.options.passes or 1, settings, self._period, rows, self._n_numbers, sample=self._samples_passes
+        )
 
     def _plan_passes(self, trainer: Trainer) -> None:
         """Make as many passes as a training needs that continues."""
-        self._period = trainer.settings.kind.patience * trainer.schedule.period
+        self._period = trainer.schedule.period
         self._n_numbers = trainer.n_numbers
 
     def _note_width(self, n_features: int) -> None:
@@ -98,8 +107,11 @@ class SourceReader(ABC):
         settings = self._settings if self.trainer is None else self.trainer.settings
         self._n_numbers = settings.kind.n_parameters(int(settings.n_components), n_features)
 
-    def _chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks of all remaining passes or, without a number of passes, of everything that arrives."""
+    def _chunks(self) -> Iterator[Chunk | None]:
+        """Yield the chunks of all remaining passes or, without a number of passes, of everything that arrives.
+
+        None stands between two passes where a sample of the rows is there to refine the model.
+        """
         if self.options.passes is None:
             yield from self._follow()
             return
@@ -108,6 +120,8 @@ class SourceReader(ABC):
         for number, chunk in read_source(self.source, chunks, self._stop_while_waiting):
             if number > progress.epoch:
                 self._end_pass()
+                if self._sample is not None and self.trainer is not None and self.trainer.annealed:
+                    yield None
             progress.epoch = number
             progress.pass_rows += len(chunk.rows) if number == 0 else 0
             yield chunk
@@ -130,7 +144,32 @@ class SourceReader(ABC):
                 yield number, chunk
             if not rows:
                 return
+            plan = self._plan(rows)
+            if number == 0 and plan.sampled and plan.passes > 1:
+                self._sample = self._first_rows_of_pass(plan.sampled)
             number, position = number + 1, None
+
+    def _first_rows_of_pass(self, count: int) -> npt.NDArray[Any]:
+        """Return the first rows of a shuffled pass, which are as good as drawn at random."""
+        found, left = list[npt.NDArray[Any]](), count
+        for chunk in self._usable_chunks(self.source.start_of_pass(0)):
+            found.append(self._without_gaps(chunk)[0][:left])
+            left -= len(found[-1])
+            if not left:
+                break
+        return np.concatenate(found)
+
+    @property
+    def _samples_passes(self) -> bool:
+        """Whether the first rows of a pass are as good as drawn at random."""
+        return self.source is not in_order(self.source)
+
+    def _refine_on_sample(self) -> None:
+        """Refine correlations between two passes; see `plan_passes`."""
+        sample, self._sample = self._sample, None
+        assert self.trainer is not None
+        assert sample is not None
+        self.trainer.refine(as_floats(sample, self.source.factor).astype(np.float64))
 
     def _all_rows(self) -> Iterator[AllRows]:
         """Yield the rows to learn once more, in the order of the source."""

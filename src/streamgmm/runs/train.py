@@ -43,7 +43,7 @@ class Status(NamedTuple):
     samples: int
     bad: int
     check: Check | None
-    refining: bool = False  # on all rows, which may take long
+    refining: int = 0  # by batch EM on so many rows, which may take long
 
 
 class TrainingRun(SourceReader):
@@ -103,7 +103,7 @@ class TrainingRun(SourceReader):
         self.record = RunRecord(source.name, options.missing, passes=options.passes, shuffle_seed=seed)
         self.bad: list[BadRow] = []
         self._settings, self._engine = settings, engine
-        self._period = settings.kind.patience * settings.make_schedule(settings.make_rule(), engine).period
+        self._period = settings.make_schedule(settings.make_rule(), engine).period
         self._feature_names: list[str] | None = None
         self._first_rows: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # with their numbers
         self._log = EventLog(folder, self.progress)
@@ -174,6 +174,10 @@ class TrainingRun(SourceReader):
         self.progress.finished, self._log = False, EventLog(self.folder, self.progress)
         self.record.fingerprint = None if self.source.path is None else fingerprint(self.source.path)
         for chunk in self._saved_on_failure(self._chunks(), before):
+            if chunk is None:
+                yield self._status()._replace(refining=0 if self._sample is None else len(self._sample))
+                self._refine_on_sample()
+                continue
             if self._other_source and self.trainer is not None:
                 self._log_source("source", self.trainer)
             self._take(chunk)
@@ -183,7 +187,7 @@ class TrainingRun(SourceReader):
                 break
         else:
             if self._will_refine and not (ended and self.progress.samples == before):
-                yield self._status()._replace(refining=True)
+                yield self._status()._replace(refining=self.progress.pass_rows)
             self.progress.finished = not self.stop()
         if ended and self.progress.finished and self.progress.samples == before:
             return  # it had ended before, and nothing was new
@@ -238,7 +242,7 @@ class TrainingRun(SourceReader):
             self._log.write(kind, self.trainer, **fields, **self._figures)
         self.save()
 
-    def _saved_on_failure(self, chunks: Iterator[Chunk], before: int) -> Iterator[Chunk]:
+    def _saved_on_failure(self, chunks: Iterator[Chunk | None], before: int) -> Iterator[Chunk | None]:
         """Yield the same chunks; if the source fails, save what was learned so far."""
         try:
             yield from chunks
