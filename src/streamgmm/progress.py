@@ -28,7 +28,7 @@ def live_line(
     Parameters
     ----------
     label : str
-        What goes on.
+        What to show as the task.
     total : int, callable or None
         Samples in all, or what returns them if that may change; None if they are not known.
     enabled : bool or None, default=None

@@ -89,7 +89,7 @@ def _reason(problem: OSError) -> str:
     if problem.filename is None or problem.strerror is None:
         return str(problem)
     path = Path(os.fsdecode(problem.filename))
-    path = path.parent if path.name.startswith(".") else path  # of temporary files, which nobody knows
+    path = path.parent if path.name.startswith(".") else path  # of temporary files, whose names mean nothing
     if isinstance(problem, PermissionError):
         return f"no permission for {path}. Choose another place, or change its permissions."
     if problem.errno == errno.ENOSPC:

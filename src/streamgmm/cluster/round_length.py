@@ -59,7 +59,7 @@ class RoundLength:
         return trainer.samples_in_round(min(wanted, longest))
 
     def observe(self, overhead: float, seconds_per_sample: float) -> None:
-        """Take note of what a round has cost.
+        """Record what a round has cost.
 
         Parameters
         ----------

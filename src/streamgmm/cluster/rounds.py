@@ -28,7 +28,7 @@ class RoundReport(NamedTuple):
     checks : list of Check
         The checks that fell due.
     outcomes : list of Outcome
-        What became of each share.
+        The learned shares.
     seconds, merge_seconds : float
         How long the round took in all, and how long merging took.
     left : int

@@ -40,7 +40,7 @@ class Task(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a share.
+    """A learned share.
 
     Parameters
     ----------

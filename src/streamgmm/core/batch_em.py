@@ -1,4 +1,4 @@
-"""Batch EM with the prior of [E24], on samples that are at hand; an iteration is one step of the natural rule.
+"""Batch EM with the prior of [E24], on samples in memory; an iteration is one step of the natural rule.
 
 What the prior expects of each feature follows the gradient of the leave-one-out likelihood ([E26]): what a sample would
 score if it had not been learned.

@@ -90,7 +90,7 @@ class Replica:
 
 
 class Round(NamedTuple):
-    """A round to merge: where it started, what became of each replica, and how many steps each has taken."""
+    """A finished round: where it started, the state of each replica, and how many steps each has taken."""
 
     start: Replica
     replicas: list[Replica]

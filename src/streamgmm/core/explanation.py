@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.float64]
 USUAL_RANGE = 2.5758293035489004  # deviations on each side of what is expected: 99 % of a Gaussian
-MOST_EVIDENCE = 5.0  # deviations: a feature that is farther from a component says no more about the others
+MOST_EVIDENCE = 5.0  # deviations: a feature that is farther from a component adds no evidence about the others
 FARTHEST, LARGEST = 1e150, 1e290  # of what is expected, and of its square in deviations: sums stay finite
 FEATURES_AT_ONCE = 1 << 20  # numbers in one block of rows × components × features
 

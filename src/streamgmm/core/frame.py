@@ -127,7 +127,7 @@ class Frame:
         return np.where(self.varies, (rows - self.shift) * self.unit, 0.0)
 
     def measure(self, rows: npt.NDArray[Any]) -> Move:
-        """Take mean, variance and kurtosis of rows (N, D) that are all at hand; return how the frame moves."""
+        """Take mean, variance and kurtosis of rows (N, D) that are all known; return how the frame moves."""
         shift, unit = self.shift, self.unit
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # about features without any value
             mean = np.nanmean(rows, axis=0)

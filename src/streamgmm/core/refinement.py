@@ -73,8 +73,8 @@ def cross_validated(sheet: Sheet, fit: Fit, parts: int = PARTS) -> Numbers:
     """[E31] Return what each sample scores under a mixture that four fifths of the samples give, without it: (N,).
 
     Each fold starts from the fit to all samples, so it costs a few iterations. Neighbours are left out together: a
-    burst of faults must not vouch for itself. A component that is left without samples is gone. Samples that count
-    nothing are scored, too.
+    burst of faults must not make itself look typical. A component that is left without samples is gone. Samples that
+    count nothing are scored, too.
     """
     block = max(1, min(max(NEIGHBOURS, len(sheet) // parts), len(sheet) // (2 * FOLDS)))
     fold, scores = np.arange(len(sheet)) // block % FOLDS, np.empty(len(sheet))

@@ -236,7 +236,7 @@ class Standardisation:
         kind.clip(main.parameters, self._bounds)
 
     def refine(self, main: Replica, control: Control, rows: Rows, counts: npt.NDArray[np.float64] | None) -> bool:
-        """Iterate EM on rows that are all at hand; return whether the rule can."""
+        """Refine the model by EM on rows; return whether the rule can."""
         if self._frame is None or not self.rule.refines:
             return False
         varied, absurd = self._frame.varies, self._absurd(main, rows)

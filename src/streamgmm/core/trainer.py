@@ -192,7 +192,7 @@ class Trainer(TrainingRows):
         return checks
 
     def refine(self, rows: Rows, counts: npt.NDArray[np.float64] | None = None) -> bool:
-        """Iterate EM on all rows of a finished training, which are at hand; return whether that was possible.
+        """Refine the model by EM on rows that were learned; return whether that was possible.
 
         Parameters
         ----------

@@ -83,7 +83,7 @@ class ShareLearner:
         self._pending.add(rows[whole:], factor, None if shares is None else shares[whole:])
 
     def finish(self) -> LearnedShare:
-        """Learn an incomplete batch as one smaller step, and return what became of the replica."""
+        """Learn an incomplete batch as one smaller step, and return the share."""
         pieces = [_joined(steps, self._form.n_components) for steps in self._pieces]
         while pieces and not len(pieces[-1].losses):
             pieces.pop()
@@ -143,7 +143,7 @@ class ShareLearner:
 
 
 def learn_share(start: RoundStart, replica: int, x: npt.ArrayLike, factor: float = 1.0) -> LearnedShare:
-    """Learn one share of a round from rows that are at hand.
+    """Learn one share of a round from rows in memory.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Threads(Engine):
     parameters and are merged at its end, and whenever parameters are read. The result depends on the number of
     replicas, not on the machine or on timing.
 
-    Replicas need not wait for each other at checks within a round: they take all its steps, if the rows are at hand.
+    Replicas need not wait for each other at checks within a round: they take all its steps, if the rows are in memory.
     A check that does more than report takes back what comes after it.
 
     Parameters

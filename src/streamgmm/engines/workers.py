@@ -48,7 +48,7 @@ class Workers(ABC, Generic[T, O]):
     def learn(
         self, start: RoundStart, tasks: Sequence[T], shared: Any = None, meanwhile: Callable[[], Any] = nothing
     ) -> list[O]:
-        """Learn the shares of a round, one per worker, and return what became of each.
+        """Learn the shares of a round, one per worker, and return what each has learned.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""One pass over rows that are at hand: on this machine, or on the workers of a cluster."""
+"""One pass over rows in memory: on this machine, or on the workers of a cluster."""
 
 from __future__ import annotations
 

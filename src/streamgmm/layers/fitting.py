@@ -1,4 +1,4 @@
-"""What ``fit`` does with all images at hand: as many passes as the levels need."""
+"""What ``fit`` does with images in memory: as many passes as the levels need."""
 
 from __future__ import annotations
 

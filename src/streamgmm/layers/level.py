@@ -39,7 +39,7 @@ class Level:
 
     @property
     def annealed(self) -> bool:
-        """Whether the level above may begin: annealing is over, or has lasted as long as it ever should."""
+        """Whether the level above may begin: annealing is over, or has taken its largest number of samples."""
         return self.begun and all(
             trainer.annealed or trainer.n_samples >= PERIODS * trainer.schedule.period for trainer in self.trainers
         )

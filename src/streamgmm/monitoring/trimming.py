@@ -1,4 +1,4 @@
-"""Models of usual rows: the strangest rows of a table are not learned, so that they cannot vouch for each other."""
+"""Models of usual rows: the strangest rows of a table are not learned, as they make each other look typical."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Absence:
         self._told = False
 
     def note(self, *, gone: bool) -> None:
-        """Take note of whether the file is there."""
+        """Record whether the file exists."""
         if not gone:
             if self._told:
                 warnings.warn(f"{self._name} is back.", stacklevel=2)

@@ -44,7 +44,7 @@ class Unobserved(NamedTuple):
     Parameters
     ----------
     outcomes : list of Outcome
-        What became of its shares.
+        Its learned shares.
     model : dict of str to ndarray
         Snapshot of the model before it; empty while annealing lasts.
     samples, epoch : int

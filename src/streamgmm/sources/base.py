@@ -138,11 +138,11 @@ class Source(ABC):
     rereadable : bool
         Whether rows that were read can be read again.
     live : bool
-        Whether the source is a pipe: rows come once, and nothing keeps those that nobody has read.
+        Whether the source is a pipe: rows come once, and those that are not read are lost.
     polls : bool
         Whether ``chunks`` asks ``interrupted`` while it waits for rows, so that one thread can read and do other work.
     interrupted : callable or None
-        Asked by such a source whether to end; None goes on.
+        Asked by such a source whether to stop reading; None never stops it.
     fingerprint : list or None
         What tells whether a text file was replaced. Set it, and a file that was replaced raises ``ReplacedError``.
     heading : list of str or None

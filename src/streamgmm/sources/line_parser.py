@@ -72,7 +72,7 @@ class LineParser(ABC):
 
     @abstractmethod
     def expect(self, names: list[str] | None, width: int) -> None:
-        """Take note of the features of the model.
+        """Remember the features of the model.
 
         Parameters
         ----------

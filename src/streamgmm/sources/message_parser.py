@@ -78,7 +78,7 @@ class MessageParser:
         return self._json.left_out
 
     def expect(self, names: list[str] | None, width: int) -> None:
-        """Take note of the features of the model.
+        """Remember the features of the model.
 
         Parameters
         ----------

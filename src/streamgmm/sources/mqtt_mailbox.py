@@ -25,7 +25,7 @@ class Mailbox:
     acknowledged : int
         Number up to which messages are safe.
     closed : bool
-        Whether nobody reads any more.
+        Whether reading has ended.
     """
 
     def __init__(self, number: int = 0) -> None:
@@ -162,7 +162,7 @@ class Mailbox:
         return safe
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """Wake all waiting threads."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()

@@ -70,7 +70,7 @@ class MqttParser:
         return [] if self._rows == "topics" else self._bodies.left_out
 
     def expect(self, names: list[str] | None, width: int) -> None:
-        """Take note of the features of the model.
+        """Remember the features of the model.
 
         Parameters
         ----------

@@ -47,7 +47,7 @@ class EntryParser:
         return self._fields.left_out if self._columns else self._bodies.left_out
 
     def expect(self, names: list[str] | None, width: int) -> None:
-        """Take note of the features of the model.
+        """Remember the features of the model.
 
         Parameters
         ----------

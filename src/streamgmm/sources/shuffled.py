@@ -192,7 +192,7 @@ class Segment(NamedTuple):
     def buffers(self, seed: int, row_bytes: int) -> Iterator[Buffer]:
         """Share all blocks among buffers: of as many neighbours as there are buffers, each gets one at random.
 
-        So all buffers have alike rows even if the source is sorted.
+        So all buffers have similar rows even if the source is sorted.
 
         Parameters
         ----------

@@ -100,7 +100,7 @@ def save_stacked_models(path: str | os.PathLike[str], saved: SavedStack) -> None
     try:
         _check_header(plain(header))
     except ValueError as problem:
-        raise ModelFileError(f"the stack cannot be saved, because nobody could read it again: {problem}.") from problem
+        raise ModelFileError(f"the stack cannot be saved: it could not be loaded again, as {problem}.") from problem
     write_model_file(Path(path), header, tensors)
 
 

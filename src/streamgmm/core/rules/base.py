@@ -384,7 +384,7 @@ class Rule(ABC, Generic[S]):
         Parameters
         ----------
         done : Round
-            The round: its start, and what became of each replica.
+            The round: its start, and the state of each replica at its end.
         out : Replica
             Where to write the result.
         rows : range

@@ -32,7 +32,7 @@ class Delivery:
     save : callable
         Called after the place has moved.
     tell : callable
-        Called with what people should know.
+        Called with messages for the user.
 
     Attributes
     ----------

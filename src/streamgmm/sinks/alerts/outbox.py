@@ -36,7 +36,7 @@ class Outbox:
     targets : sequence of Target
         Where alerts go. One that is added to a run later gets alerts from then on.
     tell : callable
-        Called with what people should know: that alerts wait for a target, and that it accepts them again. Other
+        Called with messages for the user: that alerts wait for a target, and that it accepts them again. Other
         threads call it.
     length : int or None, default=None
         What ``sync`` returned for the checkpoint that the run resumes from, or 0 if there is none yet. Later alerts are
@@ -76,7 +76,7 @@ class Outbox:
             delivery.start()
 
     def _start(self, targets: Sequence[Target], tell: Tell) -> list[Delivery]:
-        """Note where each target stands, and say which alerts nobody is going to get."""
+        """Note where each target stands, and report alerts that no target will receive."""
         places = _read_places(self._path)
         start = self._log.first if places is None else self._log.length
         if places is None and self._path.exists():
