@@ -193,7 +193,7 @@ class Watcher:
         return _Verdicts(scores.log_likelihood, scores.winner, p_values, thresholds, found & rows_with_values(rows))
 
     def _judge_one(self, judge: Judge, row: npt.NDArray[Any]) -> _Verdicts | None:
-        """Judge one row (1, D) the same way, with as few NumPy calls as possible: after a pause, each takes 10 µs or more.
+        """Judge one row (1, D) the same way, with few NumPy calls: after a pause, each takes 10 µs or more.
 
         Return None for a row that has gaps, or where verdicts depend on those before.
         """
