@@ -111,8 +111,11 @@ def _run(source: str, rule: str, folder: Path, passes: int) -> Callable[[], None
     def go() -> None:
         folder.mkdir()
         settings, options = Settings(rule=rule), RunOptions(passes=passes)
-        for _ in TrainingRun(folder, open_source(source), settings, Serial(), options).go():
+        run = TrainingRun(folder, open_source(source), settings, Serial(), options)
+        for _ in run.go():
             pass
+        if run.progress.samples % ROWS:  # a mock broker drops what it has no room for
+            raise RuntimeError(f"{source} has brought {run.progress.samples:,} rows; expected multiples of {ROWS:,}.")
 
     return go
 
