@@ -209,7 +209,7 @@ class Trainer(TrainingRows):
 
     @property
     def refinable(self) -> bool:
-        """Whether EM can refine the model once it is annealed; see `Settings`."""
+        """Whether EM can refine the model once it is annealed: the rule can, learns raw data, and forgets none."""
         return self.settings.refinable
 
     def end_pass(self) -> list[Check]:
