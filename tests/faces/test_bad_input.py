@@ -13,7 +13,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from scipy import sparse
 
-from streamgmm import ModelFileError, StochasticEM, StreamingGaussianMixture
+from streamgmm import ModelFileError, StochasticEM, StreamingAnomalyDetector, StreamingGaussianMixture
+from streamgmm.errors import DataWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -266,3 +267,16 @@ def test_a_model_that_waits_for_more_rows_is_saved_with_their_gaps(tmp_path: Pat
     cut.save(tmp_path / "m")
     cut = StreamingGaussianMixture.load(tmp_path / "m")
     np.testing.assert_array_equal(cut.partial_fit(x[50:]).means_, whole.partial_fit(x[50:]).means_)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize("detector", [False, True])
+def test_a_warning_of_weights_names_the_line_that_passed_them(learn: str, detector: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(500, 2))
+    model = StreamingAnomalyDetector(StreamingGaussianMixture(2)) if detector else StreamingGaussianMixture(2)
+    with pytest.warns(DataWarning, match="weights are counts") as told:
+        getattr(model, learn)(x, sample_weight=np.full(500, 1 / 500))
+    found = [warning for warning in told if "counts" in str(warning.message)]
+    assert len(found) == 1
+    if not (detector and learn == "fit"):  # which calls fit of the mixture
+        assert found[0].filename == __file__

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.cluster.joining import joined
+from streamgmm.core.rows import float_type
 from streamgmm.errors import Remedy, SourceError
 from streamgmm.sources import Chunk, Source, drop_unfit, select_columns
 from streamgmm.sources.slices import Layout, Piece, Slices, open_slices
@@ -97,8 +98,7 @@ class ShareReader:
                 f"rows of {source.name} have {rows.shape[1]} features; the model has {reading.n_features}.",
                 Remedy.CHOOSE_COLUMNS,
             )
-        narrow = np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64
-        dtype = np.dtype(reading.dtype or narrow)
+        dtype = np.dtype(reading.dtype or float_type(rows, of_bytes=np.float32))
         return drop_unfit(chunk._replace(rows=rows), dtype, source, gaps=reading.missing != "error")
 
 

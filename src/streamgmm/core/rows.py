@@ -15,8 +15,10 @@ NO_COPY = 16  # times as many rows, if they are floats already
 LIMITS = {np.dtype(np.float32): 1e37, np.dtype(np.float64): 1e150}  # differences of two such numbers stay finite
 
 
-def float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
-    """Choose the type to compute in: float32 stays float32, everything else becomes float64."""
+def float_type(rows: npt.NDArray[Any], of_bytes: type = np.float64) -> np.dtype[Any]:
+    """Choose the type to compute in: float32 stays float32, bytes become ``of_bytes``, everything else float64."""
+    if rows.dtype == np.uint8:
+        return np.dtype(of_bytes)
     return np.dtype(np.float32 if rows.dtype.newbyteorder("=") == np.float32 else np.float64)
 
 

@@ -19,7 +19,7 @@ from streamgmm.errors import ModelFileError
 from streamgmm.estimators.locks import lock_of, one_at_a_time
 from streamgmm.estimators.mixture import StreamingGaussianMixture
 from streamgmm.estimators.validation import FIXED, fixed_values, refuse_changes, warn_of_scaling
-from streamgmm.estimators.weights import Weights, check_counts
+from streamgmm.estimators.weights import Weights, check_counts, check_weights
 from streamgmm.monitoring import Judge, Monitor, Verdict, calibrate_on_usual
 from streamgmm.storage import load_model, save_model
 
@@ -118,7 +118,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         self._check_parameters()
         mixture = self._new_mixture().fit(X, sample_weight=sample_weight)
         rows, trainer = mixture._check_rows(X).astype(mixture.trainer_.dtype, copy=False), mixture.trainer_
-        weights, known = check_counts(sample_weight, len(rows)), rows_with_values(rows)
+        weights, known = check_weights(sample_weight, len(rows)), rows_with_values(rows)
         if not known.any():
             raise ValueError(f"none of the {len(rows)} rows of X contains a number; there is nothing to learn from.")
         monitor, counts = Monitor(), None if weights is None else weights[known]
@@ -156,7 +156,7 @@ class StreamingAnomalyDetector(OutlierMixin, BaseEstimator):
         if begun:
             self._refuse_changes()
         rows = mixture._check_rows(X) if begun else mixture._check_first_rows(X)
-        weights = check_counts(sample_weight, len(rows))
+        weights = check_counts(sample_weight, len(rows), callers=3)
         if not begun:
             mixture._begin(X, rows)
             self._take(mixture, Monitor())

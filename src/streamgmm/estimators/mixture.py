@@ -289,10 +289,10 @@ class StreamingGaussianMixture(FittedMixture, DensityMixin, BaseEstimator):
         if self.__sklearn_is_fitted__():
             self._refuse_changes()
             rows = self._check_rows(X)
-            weights = check_counts(sample_weight, len(rows))
+            weights = check_counts(sample_weight, len(rows), callers=3)
         else:
             rows = self._check_first_rows(X)
-            weights = check_counts(sample_weight, len(rows))
+            weights = check_counts(sample_weight, len(rows), callers=3)
             self._begin(X, rows)
         self._learn(rows, weights)
         return self

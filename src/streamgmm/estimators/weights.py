@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.rows import piece_size, pieces
+from streamgmm.errors import DataWarning
 from streamgmm.native import Rows
 
 Weights = npt.NDArray[np.float64]
@@ -109,8 +110,8 @@ def check_weights(values: npt.ArrayLike | None, count: int) -> Weights | None:
     return weights
 
 
-def check_counts(values: npt.ArrayLike | None, count: int) -> Weights | None:
-    """Check weights that are counts, and warn if they look like something else."""
+def check_counts(values: npt.ArrayLike | None, count: int, callers: int = 2) -> Weights | None:
+    """Check weights that are counts, and warn, so many ``callers`` up, if they look like something else."""
     weights = check_weights(values, count)
     if weights is None:
         return None
@@ -123,14 +124,14 @@ def check_counts(values: npt.ArrayLike | None, count: int) -> Weights | None:
         warnings.warn(
             f"sample weights are {weights.mean():.3g} on average; weights are counts, so {weights.sum():.3g} steps "
             "will be taken. Divide them by their mean to take one per row.",
-            UserWarning,
-            stacklevel=4,
+            DataWarning,
+            stacklevel=callers + 1,
         )
     if weights.max() < SMALL_COUNT:
         warnings.warn(
             f"the largest sample weight is {weights.max():.3g}; weights are counts, so hardly anything is learned. "
             "Multiply them, so that they are 1 on average.",
-            UserWarning,
-            stacklevel=4,
+            DataWarning,
+            stacklevel=callers + 1,
         )
     return weights

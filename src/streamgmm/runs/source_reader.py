@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgmm.core.passes import Plan, plan_passes
+from streamgmm.core.rows import float_type
 from streamgmm.core.settings import Settings
 from streamgmm.core.trainer import Trainer
 from streamgmm.errors import Remedy, SourceError
@@ -265,7 +266,7 @@ class SourceReader(ABC):
             if len(chunk.rows):
                 self._feature_names = self._feature_names or source.feature_names
                 rows = select_columns(chunk.rows, source.feature_names, self._feature_names, source.name)
-                dtype = dtype or float_type(rows)
+                dtype = dtype or float_type(rows, of_bytes=np.float32)
                 gaps, names = self.options.missing != "error", self._feature_names
                 chunk = drop_unfit(chunk._replace(rows=rows), dtype, source, gaps=gaps, names=names)
             yield chunk
@@ -282,14 +283,3 @@ class SourceReader(ABC):
             whole = ~np.isnan(rows).any(1)
             rows, numbers = rows[whole], numbers[whole]
         return rows, numbers
-
-
-def float_type(rows: npt.NDArray[Any]) -> np.dtype[Any]:
-    """Choose what a model that begins with such rows computes in.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, D)
-        The first rows.
-    """
-    return np.dtype(np.float32 if rows.dtype in (np.float32, np.uint8) else np.float64)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from streamgmm.core.control import Check
 from streamgmm.core.engine import Engine
+from streamgmm.core.rows import float_type
 from streamgmm.core.scaling import Scaling, warn_of_scale
 from streamgmm.core.settings import DEFAULT_CAP, Settings
 from streamgmm.core.trainer import Trainer
@@ -26,7 +27,7 @@ from streamgmm.runs.observer import Observer, as_floats
 from streamgmm.runs.options import RunOptions
 from streamgmm.runs.order import Order, choose_order, continue_in_order, in_order, shuffle
 from streamgmm.runs.refinement import can_refine, gather, refine
-from streamgmm.runs.source_reader import SourceReader, float_type
+from streamgmm.runs.source_reader import SourceReader
 from streamgmm.runs.watch import Rows, Watcher, run_name
 from streamgmm.sources import BUFFER_BYTES, BadRow, Chunk, Source, fingerprint
 from streamgmm.storage.model_file import SavedModel
@@ -286,7 +287,7 @@ class TrainingRun(SourceReader):
             return
         factor = self.source.factor
         if self.scaling is not None:
-            dtype = float_type(rows) if self.trainer is None else self.trainer.dtype
+            dtype = float_type(rows, of_bytes=np.float32) if self.trainer is None else self.trainer.dtype
             rows, factor = self.scaling.apply(as_floats(rows, factor), dtype), 1.0
         trainer = self.trainer or self._start(rows, numbers, factor)
         if self.options.missing == "learn" and self._lacks_values:
@@ -316,7 +317,7 @@ class TrainingRun(SourceReader):
 
     def _start(self, rows: npt.NDArray[Any], numbers: npt.NDArray[Any], factor: float) -> Trainer:
         """Start the training with rows like these."""
-        dtype = float_type(rows)
+        dtype = float_type(rows, of_bytes=np.float32)
         if self._settings.scale == "none":
             cap = self._settings.precision_max or DEFAULT_CAP
             warn_of_scale(as_floats(rows[:WARM_UP], factor).astype(dtype), cap)
