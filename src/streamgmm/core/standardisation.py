@@ -257,7 +257,8 @@ class Standardisation:
         p, (_, level, deviation, room, _) = main.parameters, main.typical_loss.tolist()
         losses = p.kind.score(p, self._frame.samples_of_rows(rows).astype(p.dtype)).log_likelihood
         bound = max(room, 1.0) * EXTREME * max(deviation, p.n_features**0.5)
-        return np.asarray(level - losses > bound / ABSURD**0.5)
+        absurd = np.asarray(level - losses > bound / ABSURD**0.5)
+        return absurd if 2 * absurd.sum() <= len(rows) else np.zeros_like(absurd)  # most rows cannot be absurd
 
     def _add_variance(self, main: Replica) -> None:
         """[E24] Set what is added to all variances: a share of those within components."""
