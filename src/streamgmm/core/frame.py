@@ -139,7 +139,9 @@ class Frame:
         known = self.varies & (square > 0)
         square = np.where(known, square, 1.0)
         self.mean = np.where(known, mean, self.mean)
-        self.variance = np.where(known, square / unit**2 * scale**2, self.variance)
+        with np.errstate(over="ignore"):
+            variance = np.minimum(square / unit**2 * scale**2, LARGEST_MEAN**2)
+        self.variance = np.where(known, variance, self.variance)
         self.kurtosis = np.where(known, fourth / square**2, self.kurtosis)
         self._settle()
         return Move((self.shift - shift) * unit, self.unit / unit, np.zeros(len(unit), np.bool_))
