@@ -165,6 +165,18 @@ class TestGlitches:
         detector = getattr(StreamingAnomalyDetector(StreamingGaussianMixture(8, random_state=0)), learn)(spoilt)
         assert detector.predict(self.X[:1] + np.array([40.0, 0.0, 0.0])) == [-1]
 
+    @pytest.mark.parametrize("kind", ["diag", "full", "low_rank"])
+    @pytest.mark.parametrize("value", [1e4, 1e6, 1e12])
+    def test_many_passes_over_few_rows_do_not_learn_it(self, kind: str, value: float) -> None:
+        """The same row comes again in each of a hundred passes: that is no evidence."""
+        clean = np.random.default_rng(1).normal(10, 2, (60, 3))
+        spoilt, test = clean.copy(), np.random.default_rng(0).normal(10, 2, (2000, 3))
+        spoilt[30, 0] = value
+        there, here = (
+            StreamingGaussianMixture(1, covariance_type=kind, rank=1, random_state=0).fit(x) for x in (clean, spoilt)
+        )
+        assert here.score(test) > there.score(test) - 0.2
+
     def test_values_that_are_not_lone_are_data(self) -> None:
         """One sensor in a hundred rows is in another state, from the first rows on."""
         x = self.X.copy()

@@ -82,6 +82,18 @@ class TestOrder:
         assert abs(quality(here, test) - quality(there, test)) < 0.00579 * 3
         assert quality(plain, test) < quality(here, test) - 0.1  # in its order, the first clusters are forgotten
 
+    @pytest.mark.parametrize("kind", ["diag", "full"])
+    def test_so_does_one_that_is_refined(self, kind: str, tmp_path: Path) -> None:
+        rows = clusters(1200)
+        orders = rows, rows[::-1], np.random.default_rng(0).permutation(rows)
+        settings = {"covariance_type": kind}
+        runs = [finish(begin(tmp_path / str(i), x.copy(), settings, shuffle="yes")) for i, x in enumerate(orders)]
+        assert all(run.refined for run in runs)
+        first, *others = [run.trainer.mixture for run in runs if run.trainer is not None]
+        for other in others:
+            np.testing.assert_array_equal(first.means, other.means)
+            np.testing.assert_array_equal(first.covariances, other.covariances)
+
     @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
     def test_a_file_that_fits_gives_the_same_model_in_any_order(self, dtype: type, tmp_path: Path) -> None:
         rows = np.clip(10 * clusters(4000) + 120, 0, 255).astype(dtype)

@@ -119,3 +119,16 @@ def test_one_pass_after_the_other_would_end_in_a_poor_maximum() -> None:
     model = StreamingGaussianMixture(6, covariance_type="full", n_epochs=3, random_state=0).fit(x)
     peer = GaussianMixture(6, random_state=0).fit(x - 1000.0)
     assert model.score(test) > peer.score(test - 1000.0) - 0.12
+
+
+@pytest.mark.parametrize("kind", ["full", "low_rank"])
+def test_a_number_of_passes_over_few_rows_is_as_good_as_auto(kind: str) -> None:
+    """Rows that come again are no new evidence against the prior: EM on all of them has the last word."""
+    rng = np.random.default_rng(0)
+    mixing = rng.normal(0, 1, (20, 20)) / 4 + 0.5 * np.eye(20)
+    x, test = rng.normal(size=(30, 20)) @ mixing, rng.normal(size=(2000, 20)) @ mixing
+    auto, *others = (
+        StreamingGaussianMixture(1, covariance_type=kind, n_epochs=n, random_state=0).fit(x).score(test)
+        for n in ("auto", 2, 10)
+    )
+    assert min(others) > auto - 1

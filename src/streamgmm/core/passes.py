@@ -73,6 +73,7 @@ def plan_passes(
     coupled = settings.kind.couples_features and settings.refinable
     if sample and coupled and not (auto and can_refine_all(length, n_numbers)):
         sampled = rows_to_sample(length, n_numbers)
+    sampled = sampled if sampled < length else 0
     passes = passes_for(n_epochs, period, length, 0 if sampled else n_numbers)
     return Plan(max(passes, POLISHED) if auto and sampled else passes, sampled)
 

@@ -36,7 +36,7 @@ UNUSUAL = 0.3  # unusual values of a feature that the prior counts like: at leas
 HEAVY_TAILED = 0.05  # samples that it counts like for each unit of excess kurtosis: variances of heavy tails are noisy
 MANY_FRESH = 0.1  # share of new features from which components relearn all that connects features
 LOCKED = 1e30  # weight of the prior on a feature that has not varied
-EXTREME, ABSURD = 30.0, 1e-12  # [E20] deviations of the bound, and influence of rows that tell nothing about others
+EXTREME, ABSURD = 30.0, 1e-8  # [E20] of the kernel: deviations of the bound, and influence of rows that tell nothing
 
 
 def bounds_of_samples(rule: Rule[Any]) -> Bounds:

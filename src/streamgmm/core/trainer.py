@@ -28,6 +28,8 @@ from streamgmm.core.training_rows import TrainingRows
 from streamgmm.native import TYPICAL_NUMBERS, Rows, Steps
 
 NO_INITS: dict[str, Any] = {"weights_init": None, "means_init": None, "precisions_init": None}
+GLITCHES = 2  # extreme rows of each pass that are not learned, however often they come again
+ROOM = 3  # place of the room among the numbers of a typical loss
 REHEATED = 0.2  # width after a drift, as a share of the widest
 
 
@@ -211,6 +213,20 @@ class Trainer(TrainingRows):
     def refinable(self) -> bool:
         """Whether EM can refine the model once it is annealed: the rule can, learns raw data, and forgets none."""
         return self.settings.refinable
+
+    def forget_glitches(self, passes: int) -> None:
+        """End a pass over rows that come again: a row or two that are extreme in each pass are no reason to learn them.
+
+        Parameters
+        ----------
+        passes : int
+            How many passes there were.
+        """
+        if self.settings.scale == "auto":
+            self._end_round()
+            typical = self._main.typical_loss
+            if self.n_damped <= GLITCHES * passes:
+                typical[ROOM] = min(typical[ROOM], 1.0)
 
     def end_pass(self) -> list[Check]:
         """End a pass that another one follows: what the rule has gathered becomes the model.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamgmm.core.passes import can_refine_all, plan_passes
+from streamgmm.core.passes import can_refine_all, plan_passes, rows_to_sample
 from streamgmm.core.trainer import Trainer
 from streamgmm.engines.workers import ClusterEngine
 from streamgmm.estimators.passes import learner
@@ -38,15 +38,22 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
                     show(epoch * length + done, checks[-1] if checks else None)
                 if epoch == 0 and epochs > 1:
                     trainer.end_pass()
+                if epoch + 1 < epochs:
+                    trainer.forget_glitches(epoch + 1)
                 if sampled and epoch + 1 < epochs and _refine_on(trainer, rows, weights, sampled):
                     sampled = 0
         trainer.flush()
-        refined = options.n_epochs == "auto" and can_refine_all(length, trainer.n_numbers)
+        few = (
+            trainer.settings.kind.couples_features
+            and epochs > 1
+            and rows_to_sample(length, trainer.n_numbers) == length
+        )
+        refined = few or (options.n_epochs == "auto" and can_refine_all(length, trainer.n_numbers))
         refined = refined and _refine_on(trainer, rows, weights, length)
         show(length * epochs, trainer.current())
     if len(rows) < trainer.n_components:
         warn_of_few_rows(len(rows), trainer.n_components)
-    elif trainer.settings.annealing and not trainer.finished:
+    elif trainer.settings.annealing and not (trainer.finished or refined):
         warn_of_few_samples(trainer, epochs, length)
     if not refined:
         warn_of_damped_rows(trainer)

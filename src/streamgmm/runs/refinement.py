@@ -13,6 +13,7 @@ from streamgmm.core.trainer import Trainer
 from streamgmm.monitoring import Monitor, Reference
 from streamgmm.monitoring.gaps import fill_gaps
 from streamgmm.runs.observer import as_floats
+from streamgmm.sources.content_order import content_order
 
 MOST_NUMBERS = 1 << 24  # of all rows, which are in memory as float64: 128 MB, and about four times that while EM runs
 ROUNDS = 2  # in which rows of bursts are found; those that were hidden by others show in the second
@@ -81,13 +82,19 @@ def refine(trainer: Trainer, monitor: Monitor, every: AllRows, *, in_time: bool)
         Whether their order may be that of time: then rows that describe a single moment are not learned ([E46]).
     """
     learned = refine_on_lasting(trainer, every.rows) if in_time else np.ones(len(every.rows))
-    if learned is None or not (in_time or trainer.refine(every.rows)):
+    if learned is None or not (in_time or _refine(trainer, every.rows, learned)):
         return None
     rows = every.rows.astype(trainer.dtype, copy=False)
     scores = monitor.calibrate_on(rows, trainer, learned=learned)
     monitor.strangest.clear()
     monitor.strangest.add(rows, scores, every.numbers, trainer.n_samples + trainer.n_skipped)
     return every.numbers[learned == 0]
+
+
+def _refine(trainer: Trainer, rows: npt.NDArray[Any], learned: npt.NDArray[np.float64]) -> bool:
+    """Refine a model on rows (N, D) that count so often, (N,): the result does not depend on their order."""
+    order = content_order(rows, np.random.default_rng(0))
+    return trainer.refine(rows[order], learned[order])
 
 
 def refine_on_lasting(trainer: Trainer, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
@@ -104,14 +111,14 @@ def refine_on_lasting(trainer: Trainer, rows: npt.NDArray[Any]) -> npt.NDArray[n
         All rows that it has learned, as float64.
     """
     learned = np.ones(len(rows))
-    if not trainer.refine(rows, learned):
+    if not _refine(trainer, rows, learned):
         return None
     for _ in range(ROUNDS):
         burst = _in_bursts(trainer, rows, learned)
         if not (burst & (learned > 0)).any():
             break
         learned[burst] = 0.0
-        trainer.refine(rows, learned)
+        _refine(trainer, rows, learned)
     return learned
 
 

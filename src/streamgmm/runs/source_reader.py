@@ -130,8 +130,11 @@ class SourceReader(ABC):
     def _end_pass(self) -> None:
         progress = self.progress
         progress.counted_rows = progress.n_rows
-        if progress.epoch == 0 and self.chooses_passes and self.trainer is not None:
+        if self.trainer is None:
+            return
+        if progress.epoch == 0 and self.chooses_passes:
             self.trainer.end_pass()
+        self.trainer.forget_glitches(progress.epoch + 1)
 
     def _passes(self, number: int, position: Position | None, rows: int) -> Iterator[tuple[int, Chunk]]:
         """Yield every chunk with the number of its pass; reading ahead crosses from one pass to the next.
