@@ -124,3 +124,40 @@ def test_what_does_not_fit_is_refused(rows: list[list[float]], options: dict[str
     m = Mixture.from_parameters([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
     with pytest.raises(ValueError, match=message):
         m.explain(rows, **options)
+
+
+def loaded_machine() -> np.ndarray:
+    """Temperature, power, speed and a valve that is open or shut: all follow the load."""
+    rng = np.random.default_rng(0)
+    on = rng.integers(2, size=4000)
+    load = np.where(on, 0.9, 0.1) + rng.normal(0, 0.02, 4000)
+    noise = rng.normal(0, [0.4, 0.8, 8.0, 0.0], (4000, 4))
+    return np.column_stack([290 + 25 * load, 80 * load, 3000 * load, 100.0 * on]) + noise
+
+
+@pytest.mark.parametrize("kind", ["diag", "full", "low_rank"])
+def test_a_feature_at_fault_does_not_put_the_blame_on_others(kind: str) -> None:
+    """Nor do two of them, or one that almost never varies within a component."""
+    model = StreamingGaussianMixture(2, covariance_type=kind, rank=2, random_state=0).fit(loaded_machine())
+    wrong = [
+        ([39.35, 72, 2700, 100], {0}),  # in degrees of another kind
+        ([39.35, 8, 300, 0], {0}),
+        ([312.5, -40, 2700, 100], {1}),
+        ([312.5, 72, 900, 100], {2}),
+        ([292.5, 8, 300, 100], {3}),
+        ([312.5, 72, 2700, 0], {3}),
+        ([39.35, 72, 9000, 100], {0, 2}),
+    ]
+    for row, features in wrong:
+        reasons = model.explain([row])[0]
+        assert {reason.feature for reason in reasons[: len(features)]} == features
+        assert sum(reason.share for reason in reasons[: len(features)]) > 0.95
+
+
+def test_the_odd_one_of_three_that_move_together() -> None:
+    covariance = np.full((3, 3), 0.9) + 0.1 * np.eye(3)
+    m = Mixture.from_parameters([1.0], np.zeros((1, 3)), [np.linalg.inv(covariance)], covariance_type="full")
+    (first, *_), (one, other, *_) = m.explain([[-20.0, 10.0, 10.0], [1.0, -0.5, 0.3]])
+    assert (first.feature, round(first.share, 2)) == (0, 1.0)
+    assert first.expected > 9
+    assert {one.feature, other.feature} == {0, 1}  # nothing tells which of two is wrong

@@ -11,6 +11,7 @@ from streamgmm.core.explanation import (
     Expectation,
     Independent,
     Reason,
+    Surprises,
     expect_by_precisions,
     expect_from_others,
     rank_reasons,
@@ -19,6 +20,8 @@ from streamgmm.core.parameters import Parameters
 
 Numbers = npt.NDArray[np.float64]
 ROWS_AT_ONCE = 1000
+EVIDENT = 10.0  # nats by which a row gains more without the feature at fault than without any other
+MOST_AT_FAULT = 3  # features of a row, which are found one after the other
 
 
 def impute(parameters: Parameters, x: Numbers, n_draws: int | None, rng: np.random.Generator) -> Numbers:
@@ -100,9 +103,31 @@ class Explainer:
 
 
 def expect_each_feature(parameters: Parameters, x: Numbers) -> Expectation:
-    """[E29] Return what to expect of each feature given the other features of its row; a gap is no evidence."""
+    """[E29] Return what to expect of each feature given the other features of its row; a gap is no evidence.
+
+    A feature without which the row becomes far more likely than without any other is at fault. It is no evidence about
+    the others: otherwise it would choose the component that they are judged by, and draw expectations along.
+    """
+    (mean, variance), excess = _expected(parameters, x)
+    at_fault, left = np.zeros(x.shape, np.bool_), np.arange(len(x))
+    for _ in range(min(MOST_AT_FAULT, x.shape[1] - 1)):
+        ordered = np.sort(np.where(np.isnan(excess), -np.inf, excess), axis=1)
+        evident = ordered[:, -1] - ordered[:, -2] > EVIDENT if x.shape[1] > 1 else np.zeros(len(left), np.bool_)
+        left, excess = left[evident], excess[evident]
+        if not len(left):
+            break
+        at_fault[left, np.nanargmax(excess, axis=1)] = True
+        found, excess = _expected(parameters, np.where(at_fault[left], np.nan, x[left]))
+        others = ~at_fault[left] & ~np.isnan(x[left])
+        mean[left] = np.where(others, found.mean, mean[left])
+        variance[left] = np.where(others, found.variance, variance[left])
+    return Expectation(mean, variance)
+
+
+def _expected(parameters: Parameters, x: Numbers) -> Surprises:
+    """Return what to expect of each feature given all others, and surprises; NaN for gaps, whose variance is 1."""
     kind, p = parameters.kind, parameters
-    mean, variance = np.full(x.shape, np.nan), np.ones(x.shape)
+    mean, variance, excess = np.full(x.shape, np.nan), np.ones(x.shape), np.full(x.shape, np.nan)
     for rows, known in _patterns(np.isnan(x)):
         some = p if known.all() else kind.marginal(p, np.flatnonzero(known).tolist())
         own = x[rows][:, known]
@@ -114,8 +139,8 @@ def expect_each_feature(parameters: Parameters, x: Numbers) -> Expectation:
             lambda k, away, some=some: kind.pull(some, k, away),  # type: ignore[misc]
         )
         at = np.ix_(rows, known)
-        mean[at], variance[at] = found
-    return Expectation(mean, variance)
+        (mean[at], variance[at]), excess[at] = found
+    return Surprises(Expectation(mean, variance), excess)
 
 
 def _patterns(gaps: npt.NDArray[np.bool_]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:

@@ -23,6 +23,13 @@ class Expectation(NamedTuple):
     variance: Numbers
 
 
+class Surprises(NamedTuple):
+    """An expectation, and how much more likely each row is without one of its features than is usual, (N, D)."""
+
+    expected: Expectation
+    excess: Numbers
+
+
 class Independent(NamedTuple):
     """A mixture with diagonal covariances, in the form that explanations need: (K,), and thrice (K, D)."""
 
@@ -63,25 +70,28 @@ def expect_from_others(x: Numbers, mixture: Independent) -> Expectation:
 
 def expect_by_precisions(
     x: Numbers, scores: Numbers, means: Numbers, precisions: Numbers, pull: Callable[[int, Numbers], Numbers]
-) -> Expectation:
+) -> Surprises:
     """[E29] Condition a mixture of any covariances on all features of a row but one, for each of them.
 
     ``scores`` (N, K) are those of whole rows, ``precisions`` (K, D) those of each feature given all others, and
     ``pull(k, away)`` is the precision of component k times deviations from its mean.
     """
-    mean, variance = np.empty_like(x), np.empty_like(x)
+    mean, variance, excess = np.empty_like(x), np.empty_like(x), np.empty_like(x)
     size = max(1, FEATURES_AT_ONCE // means.size)
+    usual = 0.5 * np.log(precisions / (2 * np.pi * np.e))  # log density that a feature has on average
     for start in range(0, len(x), size):
         part = slice(start, start + size)
         pulls = np.stack([pull(k, x[part] - own) for k, own in enumerate(means)], axis=1)
         expected = np.clip(x[part, None] - pulls / precisions, -FARTHEST, FARTHEST)
         terms = 0.5 * (np.log(precisions / (2 * np.pi)) - (pulls / np.sqrt(precisions)) ** 2)
         without = scores[part, :, None] - terms
-        shares = np.exp(np.maximum(without - without.max(1, keepdims=True), -700.0))
+        best = without.max(1, keepdims=True)
+        shares = np.exp(np.maximum(without - best, -700.0))
         shares /= shares.sum(1, keepdims=True)
         mean[part] = (shares * expected).sum(1)
         variance[part] = (shares * (1 / precisions + (expected - mean[part, None]) ** 2)).sum(1)
-    return Expectation(mean, variance)
+        excess[part] = best[:, 0] - scores[part].max(1)[:, None] + (shares * usual).sum(1)
+    return Surprises(Expectation(mean, variance), excess)
 
 
 class Reason(NamedTuple):
