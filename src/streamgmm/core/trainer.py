@@ -204,15 +204,10 @@ class Trainer(TrainingRows):
             How often each counts.
         """
         self._end_round()
-        if self._standard is None or not self.refinable or not self.annealed:
+        if self._standard is None or not self.settings.refinable or not self.annealed:
             return False
         self.refined = self._standard.refine(self._main, self._control, rows, counts)
         return self.refined
-
-    @property
-    def refinable(self) -> bool:
-        """Whether EM can refine the model once it is annealed: the rule can, learns raw data, and forgets none."""
-        return self.settings.refinable
 
     def forget_glitches(self, passes: int) -> None:
         """End a pass over rows that come again: a row or two that are extreme in each pass are no reason to learn them.

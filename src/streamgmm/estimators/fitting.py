@@ -61,7 +61,7 @@ def fit_rows(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, 
 
 def _refine_on(trainer: Trainer, rows: npt.NDArray[Any], weights: Weights | None, count: int) -> bool:
     """Refine the model on so many of the rows, drawn at random; return whether that was possible."""
-    if not (trainer.refinable and trainer.annealed):
+    if not (trainer.settings.refinable and trainer.annealed):
         return False
     every, shares = repeated(rows, weights)
     if count < len(every):
